@@ -1,0 +1,11 @@
+"""Label-free learned binary codes for image retrieval.
+
+This module imports nothing of the package: whoever imports one room must not pay for another.
+"""
+
+import os
+
+# onnxruntime's official wheels report usage unless this is set before they are imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+__version__ = "0.1.0"

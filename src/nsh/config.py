@@ -1,0 +1,179 @@
+"""params.yaml as checked values: one model per block, unknown keys refused, every error at once.
+
+It knows names, types and ranges; what the values do is written where they are used.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from nsh.core.errors import ConfigError
+
+Bits = Annotated[int, Field(ge=1, le=512)]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Block(BaseModel):
+    """Base of every block: no unknown key, no change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Matrix(Block):
+    """Which (method, bits) pairs are trained and compared."""
+
+    methods: Annotated[list[str], Field(min_length=1)]
+    bits: Annotated[list[Bits], Field(min_length=1)]
+
+
+class DataSet(Block):
+    """Which images, and whether their folders name their classes."""
+
+    name: Literal["fashion-mnist", "cifar10", "folder"]
+    root: Path
+    labels: Literal["folder", "none"]
+
+
+class Split(Block):
+    """How many images learn, are searched, and search; null means all there are."""
+
+    train: Count | None
+    gallery: Count | None
+    query: Count | None
+    seed: Seed
+    max_bad_share: Share
+
+
+class Backbone(Block):
+    """The frozen network, its weights and its input."""
+
+    name: str
+    weights: str
+    image_size: Annotated[int, Field(ge=32, le=1024)]
+    resample: Literal["bilinear", "bicubic", "lanczos"]
+
+
+class Embed(Block):
+    """How the training images are seen by the backbone."""
+
+    views: Annotated[int, Field(ge=2)]
+    seed: Seed
+    batch: Count
+
+
+class Compute(Block):
+    """Where and how wide the numbers are crunched."""
+
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
+    threads: Count
+
+
+class Train(Block):
+    """What every method shares in training."""
+
+    seed: Seed
+
+
+class Nsh(Block):
+    """Naturally-Sorted Hashing (see `nsh.methods.nsh`)."""
+
+    epochs: Count
+    batch: Annotated[int, Field(ge=2)]
+    learning_rate: Positive
+    m: Count
+    tau_s: Positive | Literal["d_b"]
+    tau_c: Positive
+    d_z: Count
+    quantisation: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _positives_fit_the_batch(self) -> "Nsh":
+        if self.m >= self.batch:
+            raise ValueError(f"m = {self.m} positives leave no negative in a batch of {self.batch}: choose m < batch")
+        return self
+
+
+class Itq(Block):
+    """Iterative quantisation (see `nsh.methods.itq`)."""
+
+    iterations: Count
+
+
+class Methods(Block):
+    """The parameters of every method, by name."""
+
+    nsh: Nsh
+    itq: Itq
+
+
+class Encode(Block):
+    """How images become codes."""
+
+    batch: Count
+
+
+class Evaluate(Block):
+    """How far down the ranking is looked at."""
+
+    k: Count
+
+
+class Params(Block):
+    """params.yaml, whole."""
+
+    matrix: Matrix
+    dataset: DataSet
+    split: Split
+    backbone: Backbone
+    embed: Embed
+    compute: Compute
+    train: Train
+    methods: Methods
+    encode: Encode
+    evaluate: Evaluate
+
+    @model_validator(mode="after")
+    def _methods_are_known(self) -> "Params":
+        known = list(Methods.model_fields)
+        unknown = [method for method in self.matrix.methods if method not in known]
+        if unknown:
+            raise ValueError(f"matrix.methods: found {', '.join(unknown)}, allowed are {', '.join(known)}")
+        return self
+
+
+def read_params(path: Path = Path("params.yaml")) -> Params:
+    """Read and check params.yaml.
+
+    Raises:
+        ConfigError: the file is missing, is no YAML, or breaks a rule; every broken rule is named by its key.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{path} has {error.error_count()} mistake(s):\n" + _list_mistakes(error)) from error
+
+
+def _list_mistakes(error: ValidationError) -> str:
+    return "\n".join(f"  {_describe(mistake)}" for mistake in error.errors())
+
+
+def _describe(mistake: Any) -> str:
+    key = ".".join(str(part) for part in mistake["loc"]) or "params"
+    if mistake["type"] == "extra_forbidden":
+        return f"{key}: no such parameter"
+    if mistake["type"] == "missing":
+        return f"{key}: missing"
+    if mistake["type"] == "value_error":
+        return f"{key}: {mistake['ctx']['error']}"
+    return f"{key}: found {mistake['input']!r}; {mistake['msg'][0].lower()}{mistake['msg'][1:]}"

@@ -1,0 +1,1 @@
+"""Codes, ranking, metrics, images and manifests with numpy and Pillow alone. Knows no other room."""

@@ -1,0 +1,56 @@
+"""Files that are either whole or absent, and their digests. Knows nothing of what is in them."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling of `path` that becomes `path` if the block succeeds, else vanishes.
+
+    Works for a file; the parent folder is created. Readers never see half a file.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 `text` to `path` atomically."""
+    with atomic_path(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Mapping[str, Any] | list[Any]) -> None:
+    """Write `value` to `path` atomically, in the order given, two spaces deep, newline at the end.
+
+    Raises:
+        ValueError: a number is NaN or infinite: JSON has no word for it, and DVC and MLflow choke on it.
+    """
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read one JSON document."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def sha256_bytes(content: bytes) -> str:
+    """SHA-256 of `content`, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of the file's content, in hexadecimal, read in blocks."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,19 @@
+"""How long work shows how far it is, without knowing who looks."""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """A wrapper of iterables with tqdm's manner of calling; `tqdm.tqdm` is one."""
+
+    def __call__(self, iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
+        """Return `iterable`, showing progress as it is consumed."""
+        ...
+
+
+def no_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
+    """The silent default."""
+    return iterable
