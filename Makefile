@@ -1,0 +1,61 @@
+# The whole vocabulary of this project: `make help` lists it, CI speaks the same words.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Nothing that we depend on reports home.
+export ORT_DISABLE_TELEMETRY := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export DVC_NO_ANALYTICS := 1
+export DO_NOT_TRACK := 1
+export RAY_USAGE_STATS_ENABLED := 0
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: help
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY)  ## Make .venv with the pinned set of packages
+
+# pip, and not a faster installer, because it honours the user's own index, find-links and constraints.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,dev]'
+	touch $@
+
+.PHONY: repro
+repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro)
+	dvc repro
+
+.PHONY: test
+test: setup  ## Run the tests
+	pytest
+
+.PHONY: check
+check: setup  ## Lint, formatting, types and the walls between rooms
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+.PHONY: format
+format: setup  ## Put the code in the house's form
+	ruff check --fix .
+	ruff format .
+
+.PHONY: ui
+ui: setup  ## Compare runs in the browser (mlflow ui)
+	mlflow ui --backend-store-uri $${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}
+
+.PHONY: bench
+bench: setup  ## Run every benchmark; each prints ratios against a rival of the same run
+	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
+
+.PHONY: clean
+clean:  ## Remove scratch and caches; data, models and results stay
+	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info
