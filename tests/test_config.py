@@ -1,0 +1,85 @@
+"""params.yaml is read whole, and every mistake in it is named at once."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nsh.config import read_params
+from nsh.core.errors import ConfigError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def values() -> dict:
+    return yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def read(values: dict, tmp_path: Path):
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return read_params(path)
+
+
+def test_the_project_s_own_parameters_are_valid() -> None:
+    params = read_params(ROOT / "params.yaml")
+    assert params.matrix.methods == ["nsh", "itq"]
+    assert params.matrix.bits == [16, 32, 64]
+
+
+def test_a_number_that_yaml_takes_for_text_is_a_number(values: dict, tmp_path: Path) -> None:
+    values["methods"]["nsh"]["learning_rate"] = "1e-4"
+    assert read(values, tmp_path).methods.nsh.learning_rate == pytest.approx(1e-4)
+
+
+def test_every_mistake_is_named_by_its_key(values: dict, tmp_path: Path) -> None:
+    values["methods"]["nsh"]["tau_z"] = 1
+    values["split"]["trian"] = 10
+    values["matrix"]["bits"] = [0, 513]
+    del values["evaluate"]["k"]
+    with pytest.raises(ConfigError) as caught:
+        read(values, tmp_path)
+    message = str(caught.value)
+    for key in ("methods.nsh.tau_z", "split.trian", "matrix.bits.0", "matrix.bits.1", "evaluate.k"):
+        assert key in message
+    assert "5 mistake" in message
+
+
+@pytest.mark.parametrize("m", [50, 51])
+def test_as_many_positives_as_images_are_refused(values: dict, tmp_path: Path, m: int) -> None:
+    values["methods"]["nsh"].update(m=m, batch=50)
+    with pytest.raises(ConfigError, match=f"methods.nsh: m = {m} .* choose m < batch"):
+        read(values, tmp_path)
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones(values: dict, tmp_path: Path) -> None:
+    values["matrix"]["methods"] = ["nsh", "lhs"]
+    with pytest.raises(ConfigError, match="found lhs, allowed are nsh, itq"):
+        read(values, tmp_path)
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), "fast"])
+def test_a_learning_rate_must_be_a_positive_finite_number(values: dict, tmp_path: Path, rate: object) -> None:
+    values["methods"]["nsh"]["learning_rate"] = rate
+    with pytest.raises(ConfigError, match="methods.nsh.learning_rate"):
+        read(values, tmp_path)
+
+
+def test_a_missing_file_says_where_to_stand(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="run the command in the project's folder"):
+        read_params(tmp_path / "params.yaml")
+
+
+def test_broken_yaml_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("a: [")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        read_params(path)
+
+
+def test_an_empty_file_names_the_missing_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("")
+    with pytest.raises(ConfigError):
+        read_params(path)
