@@ -1,0 +1,70 @@
+"""How a command of this project ends, and how long it took. Knows nothing of what the command does."""
+
+import errno
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nsh.core.errors import NshError
+
+USAGE_EXIT_CODE = 2
+# Beside the outputs, never in them: a duration in an output would make every run differ.
+TIMES = Path(".cache/nsh/times.jsonl")
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Run `main` and end the process as a command should.
+
+    An `NshError` or a full disk prints one message and exits 2; Ctrl-C and SIGTERM exit 130 and 143 after `finally`
+    blocks have run; any other exception is a bug and keeps its traceback.
+    """
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    try:
+        main()
+    except NshError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        place = f" while writing {error.filename}" if error.filename else ""
+        _fail(f"the disk is full{place}: free some space and run the same command again")
+    except KeyboardInterrupt:
+        print("interrupted: run the same command again to go on", file=sys.stderr)
+        sys.exit(130)
+
+
+def run_stage(main: Callable[[], None]) -> None:
+    """`run_command`, and note how long the stage took for `print_times`."""
+    start = time.monotonic()
+    run_command(main)
+    _note_time(" ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start)
+
+
+def print_times() -> None:
+    """Print how long the last run of each stage took, slowest first."""
+    if not TIMES.exists():
+        return
+    records = [json.loads(line) for line in TIMES.read_text(encoding="utf-8").splitlines()]
+    seconds = {record["stage"]: record["seconds"] for record in records}
+    print(f"where the time went (last run of each stage; {sum(seconds.values()):.0f} s in all)")
+    for stage, taken in sorted(seconds.items(), key=lambda item: -item[1]):
+        print(f"{taken:8.1f} s  {stage}")
+
+
+def _note_time(stage: str, seconds: float) -> None:
+    TIMES.parent.mkdir(parents=True, exist_ok=True)
+    with TIMES.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1)}) + "\n")
+
+
+def _fail(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(USAGE_EXIT_CODE)
+
+
+def _exit_on_signal(signum: int, frame: object) -> None:
+    print(f"stopped by signal {signum}: run the same command again to go on", file=sys.stderr)
+    sys.exit(128 + signum)
