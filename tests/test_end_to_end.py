@@ -1,0 +1,151 @@
+"""The real pipeline, as a user runs it: dvc in a git repository of its own, on real photographs of handwriting.
+
+The images are scikit-learn's handwritten digits (UCI ML repository, 1998), written as PNG files into class folders.
+The backbone has random weights, so that no network is needed; everything else is what `make repro` runs.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from nsh.serving.encoder import Encoder
+from nsh.tracking import download_encoder
+
+ROOT = Path(__file__).parents[1]
+IMAGES = 300
+
+
+class Project:
+    """A copy of the project under a git repository of its own, and what its commands print."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW", "DVC", "GIT"))},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "DVC_NO_ANALYTICS": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "PYTHONWARNINGS": "default",
+        }
+
+    def run(self, *command: str, expect: int = 0) -> str:
+        result = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        output = result.stdout + result.stderr
+        assert result.returncode == expect, f"{' '.join(command)} exited {result.returncode}:\n{output[-6000:]}"
+        return output
+
+    def stages_run(self, output: str) -> set[str]:
+        return {line.split("'")[1] for line in output.splitlines() if line.startswith("Running stage")}
+
+    def json(self, path: str) -> dict:
+        return json.loads((self.folder / path).read_text())
+
+
+def copy_project(folder: Path) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    for name in tracked:
+        if (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "metrics/", "reports/", "dvc.lock")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+
+def draw_digits(folder: Path) -> None:
+    digits = load_digits()
+    for row, (pixels, label) in enumerate(zip(digits.images[:IMAGES], digits.target[:IMAGES], strict=True)):
+        path = folder / str(label) / f"{row:04}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels / pixels.max() * 255).astype(np.uint8)).save(path)
+
+
+def write_params(folder: Path, images: Path) -> None:
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params["matrix"] = {"methods": ["nsh", "itq"], "bits": [16]}
+    params["dataset"] = {"name": "folder", "root": str(images), "labels": "folder"}
+    params["split"].update(train=100, gallery=200, query=40, max_bad_share=0.1)
+    params["backbone"].update(weights="none", image_size=32)
+    params["embed"]["views"] = 2
+    params["methods"]["nsh"].update(epochs=2, batch=20, d_z=32)
+    params["evaluate"]["k"] = 50
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    folder = tmp_path_factory.mktemp("project")
+    images = tmp_path_factory.mktemp("digits")
+    copy_project(folder)
+    draw_digits(images)
+    write_params(folder, images)
+    project = Project(folder)
+    project.images = images
+    project.run("git", "init", "-q")
+    project.run("git", "config", "user.email", "test@example.org")
+    project.run("git", "config", "user.name", "test")
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-qm", "start")
+    project.first_output = project.run("dvc", "repro")
+    yield project
+
+
+@pytest.mark.slow
+class TestPipeline:
+    """In this order: each test goes on from where the last one left the project."""
+
+    def test_one_command_makes_everything(self, project: Project) -> None:
+        for key in ("nsh-16", "itq-16"):
+            metrics = project.json(f"metrics/{key}.json")
+            assert 0 < metrics["mAP_at_50"] <= 1
+            assert project.json(f"models/{key}/parity.json")["bit_agreement"] >= 0.999
+        table = (project.folder / "reports" / "results.md").read_text()
+        assert "nsh" in table.lower()
+        assert "itq" in table.lower()
+        assert "where the time went" in project.first_output
+
+    def test_again_is_nothing_to_do(self, project: Project) -> None:
+        assert not project.stages_run(project.run("dvc", "repro"))
+
+    def test_a_hyperparameter_reruns_its_method_only(self, project: Project) -> None:
+        params = project.folder / "params.yaml"
+        params.write_text(params.read_text().replace("tau_c: 0.1", "tau_c: 0.3"))
+        ran = project.stages_run(project.run("dvc", "repro"))
+        assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+
+    def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
+        registered = download_encoder(
+            "models:/nsh-folder@challenger", to=tmp_path / "encoder.onnx", uri=f"sqlite:///{project.folder}/mlflow.db"
+        )
+        image = next(project.images.rglob("*.png"))
+        encoder = Encoder(registered, threads=1)
+        key = f"{encoder.contract.method}-{encoder.contract.bits}"
+        ours = Encoder(project.folder / "models" / key / "encoder.onnx", threads=1)
+        assert np.array_equal(encoder.encode([image]), ours.encode([image]))
+
+    def test_a_broken_image_is_reported_and_left_out(self, project: Project) -> None:
+        broken = sorted(project.images.rglob("*.png"))[0]
+        broken.write_bytes(broken.read_bytes()[:60])
+        project.run("dvc", "repro", "split")
+        assert project.json("data/split/split.json")["unreadable"] == 1
+        row = json.loads((project.folder / "data/split/unreadable.jsonl").read_text())
+        assert row["id"] == f"{broken.parent.name}/{broken.name}"
+        assert row["error"]
+
+    def test_a_mistyped_parameter_is_one_message_and_nothing_runs(self, project: Project) -> None:
+        params = project.folder / "params.yaml"
+        params.write_text(params.read_text().replace("tau_c: 0.3", "tau_cc: 0.3"))
+        output = project.run(sys.executable, "pipeline/train.py", "--method", "nsh", "--bits", "16", expect=2)
+        assert "methods.nsh.tau_cc: no such parameter" in output
+        assert "Traceback" not in output
