@@ -1,0 +1,214 @@
+"""Torch networks as ONNX graphs: backbone, hash head and bit packing in one self-describing file.
+
+The same network gives the same bytes in every process and folder: whatever names the exporting machine is taken out.
+It does not judge whether the graph computes what torch computes (`nsh.export.parity`), and reads no image.
+"""
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.compose
+import onnx.utils
+import torch
+from torch import Tensor, nn
+
+from nsh.backbones.networks import MEAN, STD
+from nsh.core.codes import code_bytes
+from nsh.core.contract import METADATA_KEY, EncoderContract
+from nsh.core.errors import ExportError
+from nsh.core.files import atomic_path
+
+OPSET = 20
+SIZE_LIMIT = 2**31 - 1  # bytes; protobuf's own limit for one file
+OUTPUTS = ["code", "logit", "embedding"]
+EXAMPLE_BATCH = 2  # torch.export freezes an axis whose example length is 0 or 1
+
+
+class ImageToEmbedding(nn.Module):
+    """A backbone behind its normalisation: uint8 pixels in, embedding out."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.register_buffer("mean", torch.tensor(MEAN, dtype=torch.float32).reshape(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(STD, dtype=torch.float32).reshape(1, 3, 1, 1))
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Map RGB images, uint8 [n, S, S, 3], to embeddings, float32 [n, d]."""
+        pixels = image.permute(0, 3, 1, 2).to(torch.float32) / 255
+        embedding: Tensor = self.backbone((pixels - self.mean) / self.std)
+        return embedding
+
+
+class EmbeddingToCode(nn.Module):
+    """A hash head with the bit rule behind it: embedding in, packed code and logits out."""
+
+    def __init__(self, head: nn.Module, *, bits: int) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("place_value", _place_values(bits))
+
+    def forward(self, embedding: Tensor) -> tuple[Tensor, Tensor]:
+        """Map embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)], and logits, float32 [n, bits].
+
+        A byte is a sum of at most eight powers of two, so the matrix product is exact in float32.
+        """
+        logit = self.head(embedding)
+        code = (logit > 0).to(torch.float32) @ self.place_value
+        return code.to(torch.uint8), logit
+
+
+def _place_values(bits: int) -> Tensor:
+    """What bit i adds to byte j, [bits, ceil(bits / 8)]: most significant bit first, missing bits zero."""
+    values = torch.zeros(bits, code_bytes(bits))
+    for bit in range(bits):
+        values[bit, bit // 8] = 2.0 ** (7 - bit % 8)
+    return values
+
+
+def export_backbone(backbone: nn.Module, *, image_size: int) -> onnx.ModelProto:
+    """Export a backbone with its normalisation.
+
+    Args:
+        backbone: maps normalised images, float32 [n, 3, S, S], to embeddings, float32 [n, d].
+        image_size: S, in pixels.
+
+    Returns:
+        The graph from `image`, uint8 [n, S, S, 3], to `embedding`, float32 [n, d]; the batch length n is free.
+
+    Raises:
+        ExportError: torch cannot express the network in ONNX, or it is larger than one file can be.
+    """
+    example = torch.zeros(EXAMPLE_BATCH, image_size, image_size, 3, dtype=torch.uint8)
+    return _export(ImageToEmbedding(backbone), example, input_name="image", output_names=["embedding"])
+
+
+def join_head(backbone_model: onnx.ModelProto, head: nn.Module, contract: EncoderContract) -> onnx.ModelProto:
+    """Put a hash head and the bit packing behind an exported backbone, and the contract into the metadata.
+
+    The backbone's nodes and weights stay as they are, so the embeddings are those of the backbone's own graph.
+
+    Args:
+        backbone_model: what `export_backbone` returned.
+        head: maps embeddings, float32 [n, d], to logits, float32 [n, bits].
+        contract: what the file says about itself; `contract.bits` must be the head's.
+
+    Returns:
+        The graph from `image` to `code`, uint8 [n, ceil(bits / 8)], `logit`, float32 [n, bits], and `embedding`.
+
+    Raises:
+        ExportError: the head does not fit, cannot be expressed in ONNX, or the whole is too large for one file.
+    """
+    dim = backbone_model.graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    _check_head(head, dim=dim, bits=contract.bits)
+    module = EmbeddingToCode(head, bits=contract.bits)
+    tail = _export(module, torch.zeros(EXAMPLE_BATCH, dim), input_name="embedding", output_names=["code", "logit"])
+    tail = onnx.compose.add_prefix(tail, "head/", rename_outputs=False)
+    model = onnx.compose.merge_models(
+        backbone_model,
+        tail,
+        io_map=[("embedding", "head/embedding")],
+        outputs=OUTPUTS,
+        name="encoder",
+        producer_name="nsh",
+    )
+    model.graph.output.sort(key=lambda output: OUTPUTS.index(output.name))
+    _strip(model)
+    onnx.helper.set_model_props(model, {METADATA_KEY: contract.to_json()})
+    return _checked(model)
+
+
+def head_part(encoder_path: Path) -> bytes:
+    """Cut the sub-graph from `embedding` to `code` and `logit` out of an encoder file.
+
+    Raises:
+        ExportError: the file is no encoder that `join_head` made.
+    """
+    try:
+        model = onnx.load(encoder_path)
+        part = onnx.utils.Extractor(model).extract_model(["embedding"], ["code", "logit"])
+    except Exception as error:  # onnx and protobuf raise many kinds
+        raise ExportError(f"{encoder_path} is no encoder with `embedding`, `code` and `logit`: {error}") from error
+    return to_bytes(part)
+
+
+def to_bytes(model: onnx.ModelProto) -> bytes:
+    """Serialise a model; equal models give equal bytes."""
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def save(model: onnx.ModelProto, path: Path) -> None:
+    """Write a model to `path` as one file, atomically."""
+    with atomic_path(path) as partial:
+        partial.write_bytes(to_bytes(model))
+
+
+def _check_head(head: nn.Module, *, dim: int, bits: int) -> None:
+    try:
+        with torch.no_grad():
+            shape = tuple(head(torch.zeros(EXAMPLE_BATCH, dim)).shape)
+    except RuntimeError as error:
+        raise ExportError(f"the head does not take the backbone's embeddings of length {dim}: {error}") from error
+    if shape != (EXAMPLE_BATCH, bits):
+        raise ExportError(f"the head gives logits of shape {shape[1:]}, the contract says ({bits},): train it again")
+
+
+def _export(module: nn.Module, example: Tensor, *, input_name: str, output_names: list[str]) -> onnx.ModelProto:
+    module = copy.deepcopy(module).cpu().eval()  # the caller's network keeps its device and mode
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter warns of its own internals
+            program = torch.onnx.export(
+                module,
+                (example,),
+                input_names=[input_name],
+                output_names=output_names,
+                opset_version=OPSET,
+                dynamo=True,
+                external_data=False,
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise ExportError(f"torch cannot express {type(module).__name__} in ONNX: {error}") from error
+    assert program is not None  # only the old exporter, which writes a file itself, returns nothing
+    _strip(program.model_proto)
+    return _checked(program.model_proto)
+
+
+def _strip(model: onnx.ModelProto) -> None:
+    """Take out what the exporter noted down about itself: stack traces with paths, module names, its own build."""
+    model.producer_name, model.producer_version = "nsh", ""
+    inner = (node for function in model.functions for node in function.node)
+    for part in [model, *_parts(model.graph), *model.functions, *inner]:
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+
+
+def _parts(graph: onnx.GraphProto) -> Iterator[Any]:
+    """The graph, all it holds, and all that its sub-graphs hold."""
+    yield graph
+    for parts in (graph.node, graph.input, graph.output, graph.value_info, graph.initializer):
+        yield from parts
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _parts(inner)
+
+
+def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
+    if model.ByteSize() > SIZE_LIMIT:
+        raise ExportError(f"the graph has {model.ByteSize():,} bytes, one ONNX file holds {SIZE_LIMIT:,} at most")
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ExportError(f"torch exported an invalid ONNX graph: {error}") from error
+    return model

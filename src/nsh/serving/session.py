@@ -1,0 +1,74 @@
+"""One way to open an ONNX file with onnxruntime: explicit threads, an explicit device, one clear sentence on failure.
+
+Knows nothing of images, codes or contracts.
+"""
+
+from pathlib import Path
+
+import onnxruntime as ort
+
+from nsh.core.errors import CodesError, ConfigError
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+
+
+def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> ort.InferenceSession:
+    """Open a model for inference.
+
+    Args:
+        model: an ONNX file, or its bytes.
+        threads: threads inside one operator, >= 1. Said aloud because onnxruntime would otherwise count
+            the host's cores, not the container's, and because equal results are promised for equal threads only.
+        device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA where this onnxruntime has it, else the CPU.
+
+    Raises:
+        ConfigError: fewer than one thread, an unknown device, or CUDA asked for and not given.
+        CodesError: no such file, or it is no ONNX model that this onnxruntime can run.
+    """
+    if threads < 1:
+        raise ConfigError(f"found threads = {threads}: at least 1 is needed")
+    providers = _choose_providers(device)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors only: onnxruntime's warnings speak of its own graph rewriting
+    name = "the model" if isinstance(model, bytes) else str(model)
+    try:
+        session = ort.InferenceSession(_read(model), options, providers=providers)
+    except Exception as error:  # onnxruntime has a dozen kinds, all of them children of Exception alone
+        raise CodesError(f"{name} is not an ONNX file that onnxruntime {ort.__version__} can run: {error}") from error
+    if session.get_providers()[0] != _provider_name(providers[0]):
+        raise ConfigError(f"device {device} was asked for, onnxruntime gave {session.get_providers()[0]}: check CUDA")
+    return session
+
+
+def _read(model: Path | bytes) -> bytes | str:
+    if isinstance(model, bytes):
+        return model
+    if not model.is_file():
+        raise CodesError(f"there is no encoder at {model}: make it with `dvc repro`, or give the path of an .onnx file")
+    return str(model)
+
+
+def _choose_providers(device: str) -> list[str | tuple[str, dict[str, str]]]:
+    kind, _, index = device.partition(":")
+    available = ort.get_available_providers()
+    if kind == "auto":
+        kind = "cuda" if CUDA in available else "cpu"
+    if kind == "cpu" and not index:
+        return [CPU]
+    if kind != "cuda" or (index and not index.isdecimal()):
+        raise ConfigError(f"found device {device!r}, allowed are auto, cpu, cuda and cuda:<n>")
+    if CUDA not in available:
+        raise ConfigError(
+            f"device {device} was asked for, but this onnxruntime offers {', '.join(available)}: "
+            "install onnxruntime-gpu instead of onnxruntime, or choose device cpu"
+        )
+    # TF32 and the autotuner's choice of convolution both change bits from run to run.
+    options = {"device_id": index or "0", "use_tf32": "0", "cudnn_conv_algo_search": "DEFAULT"}
+    return [(CUDA, options), CPU]
+
+
+def _provider_name(provider: str | tuple[str, dict[str, str]]) -> str:
+    return provider if isinstance(provider, str) else provider[0]
