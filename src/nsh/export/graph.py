@@ -179,8 +179,9 @@ def _export(module: nn.Module, example: Tensor, *, input_name: str, output_names
     except torch.onnx.OnnxExporterError as error:
         raise ExportError(f"torch cannot express {type(module).__name__} in ONNX: {error}") from error
     assert program is not None  # only the old exporter, which writes a file itself, returns nothing
-    _strip(program.model_proto)
-    return _checked(program.model_proto)
+    model = program.model_proto  # built anew at every look
+    _strip(model)
+    return _checked(model)
 
 
 def _strip(model: onnx.ModelProto) -> None:
