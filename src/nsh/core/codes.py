@@ -1,0 +1,90 @@
+"""Binary codes: the one bit rule, and the one way bits are laid out in bytes.
+
+A bit is 1 where its logit is > 0 (a logit of exactly 0 gives 0). Bits are packed most significant first:
+bit 0 of a code is the 128 of its first byte. A code whose length is no multiple of 8 ends in zeros.
+Knows nothing of networks, files or distances.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.errors import CodesError
+
+MAX_BITS = 512
+
+
+def code_bytes(bits: int) -> int:
+    """Bytes that a packed code of `bits` bits takes: ceil(bits / 8).
+
+    Raises:
+        CodesError: `bits` is no integer in 1..512.
+    """
+    try:
+        length = operator.index(bits)
+    except TypeError:
+        length = 0
+    if isinstance(bits, bool) or not 1 <= length <= MAX_BITS:
+        raise CodesError(f"a code cannot have {bits!r} bits: choose a whole number from 1 to {MAX_BITS}")
+    return -(-length // 8)
+
+
+def binarize(logits: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Bits of `logits` (float [n, bits], any scale): True where the logit is > 0.
+
+    Raises:
+        CodesError: not a float array [n, bits] with bits in 1..512, or a logit is NaN (infinities have a sign).
+    """
+    if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
+        raise CodesError(f"logits must be a float array [n, bits], found {_describe(logits)}")
+    code_bytes(logits.shape[1])
+    if np.isnan(logits).any():
+        raise CodesError("a logit is NaN, which is neither side of the bit rule: look at the network or its input")
+    bits: NDArray[np.bool_] = logits > 0
+    return bits
+
+
+def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Pack bool [n, bits] into uint8 [n, ceil(bits / 8)], most significant bit first, zero-padded.
+
+    Raises:
+        CodesError: not a bool array [n, bits] with bits in 1..512.
+    """
+    if bits.ndim != 2 or bits.dtype != np.bool_:
+        raise CodesError(f"bits to pack must be a bool array [n, bits], found {_describe(bits)}")
+    code_bytes(bits.shape[1])
+    return np.packbits(bits, axis=1, bitorder="big")
+
+
+def unpack(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.bool_]:
+    """Undo `pack`: uint8 [n, ceil(bits / 8)] to bool [n, bits].
+
+    Raises:
+        CodesError: see `check_codes`.
+    """
+    check_codes(codes, bits=bits)
+    return np.unpackbits(codes, axis=1, count=bits, bitorder="big").view(np.bool_)
+
+
+def check_codes(codes: NDArray[np.uint8], *, bits: int) -> None:
+    """Make sure that `codes` are packed codes of `bits` bits.
+
+    Raises:
+        CodesError: not uint8 [n, ceil(bits / 8)], or a padding bit is set: then the codes are of another length,
+            or were packed least significant bit first.
+    """
+    width = code_bytes(bits)
+    if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] != width:
+        raise CodesError(f"codes of {bits} bits must be a uint8 array [n, {width}], found {_describe(codes)}")
+    padding = np.uint8((1 << (8 * width - bits)) - 1)
+    if padding and (codes[:, -1] & padding).any():
+        raise CodesError(
+            f"codes of {bits} bits must end in {8 * width - bits} zero bits, found a 1 there: "
+            "they are longer, or were packed with the least significant bit first"
+        )
+
+
+def _describe(array: NDArray[Any]) -> str:
+    return f"{array.dtype} {list(array.shape)}"

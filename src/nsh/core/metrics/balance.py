@@ -1,0 +1,42 @@
+"""How well codes use their bits, without labels. Knows nothing of queries or distances."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import unpack
+
+_ROWS_PER_BLOCK = 1 << 16
+
+
+def bit_figures(codes: NDArray[np.uint8], *, bits: int) -> dict[str, float]:
+    """bit_balance, constant_bits_share, unique_codes and code_entropy of codes uint8 [n, ceil(bits / 8)], n >= 1.
+
+    With p_b the share of ones of bit b: balance = 1 - mean |2 p_b - 1|, and entropy = mean of
+    -p_b log2 p_b - (1 - p_b) log2 (1 - p_b), both in [0, 1] and 1 for even bits. Correlated bits count as
+    many: `unique_codes` is what sees them.
+
+    Raises:
+        CodesError: see `nsh.core.codes.check_codes`.
+    """
+    ones = _count_ones(codes, bits=bits)
+    share = ones / len(codes)
+    return {
+        "bit_balance": float(1 - np.abs(2 * share - 1).mean()),
+        "constant_bits_share": float(((ones == 0) | (ones == len(codes))).mean()),
+        "unique_codes": float(len(np.unique(codes, axis=0))),
+        "code_entropy": float(_entropy(share).mean()),
+    }
+
+
+def _count_ones(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.int64]:
+    ones = np.zeros(bits, dtype=np.int64)
+    for start in range(0, len(codes), _ROWS_PER_BLOCK):
+        ones += unpack(codes[start : start + _ROWS_PER_BLOCK], bits=bits).sum(axis=0)
+    return ones
+
+
+def _entropy(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    both = np.stack([share, 1 - share])
+    terms: NDArray[np.float64] = both * np.log2(both, out=np.zeros_like(both), where=both > 0)
+    entropy: NDArray[np.float64] = np.abs(terms.sum(axis=0))  # the sum is <= 0
+    return entropy

@@ -1,0 +1,173 @@
+"""The one pass over the queries that yields every figure and curve of `nsh.core.metrics`.
+
+Queries go through in blocks, each on one thread, and each block leaves nothing but sums: memory is bounded by
+threads x block, whatever the number of queries. Blocks are cut and summed in one order, so the result does not
+depend on `threads`, to the last bit. Knows nothing of files.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import check_codes
+from nsh.core.errors import CodesError, ConfigError
+from nsh.core.hamming import fill_distances, query_blocks, to_words
+from nsh.core.metrics.balance import bit_figures
+from nsh.core.metrics.figures import CURVE_DEPTH, RADIUS, Figures, retrieval_figures
+from nsh.core.metrics.ranking import rank_block, sample_ranks
+from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
+from nsh.core.metrics.tables import CURVES, Table
+from nsh.core.progress import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures by the names DVC and MLflow both take, all finite, and curves by name (`CURVES`)."""
+
+    metrics: dict[str, float]
+    curves: dict[str, Table]
+
+
+def evaluate(
+    query_codes: NDArray[np.uint8],
+    gallery_codes: NDArray[np.uint8],
+    query_labels: NDArray[np.bool_] | None,
+    gallery_labels: NDArray[np.bool_] | None,
+    *,
+    bits: int,
+    k: int,
+    threads: int = 1,
+    progress: Progress = no_progress,
+) -> Evaluation:
+    """Measure codes by searching `gallery_codes` with `query_codes`, exactly.
+
+    Args:
+        query_codes: uint8 [q, ceil(bits / 8)], packed as `nsh.core.codes.pack` does, q >= 1.
+        gallery_codes: uint8 [g, ceil(bits / 8)], g >= 1. Its order decides between equal distances: shuffle it once.
+        query_labels: bool [q, classes], True where the image has the label; None for figures without labels only.
+        gallery_labels: bool [g, classes], None exactly where `query_labels` is.
+        bits: length of a code.
+        k: ranks looked at; it stays in the names where the gallery is smaller.
+        threads: blocks of queries worked on at once; results do not depend on it.
+        progress: wraps the blocks.
+
+    Raises:
+        CodesError: codes are no packed codes of `bits` bits, or there are none.
+        DataError: labels do not fit the codes, or each other.
+        ConfigError: k or threads is below 1, or only one side has labels.
+    """
+    _check(query_codes, gallery_codes, bits=bits, k=k, threads=threads)
+    metrics = bit_figures(gallery_codes, bits=bits)
+    average = partial(_average, queries=len(query_codes), gallery=len(gallery_codes), threads=threads)
+    codes = _Codes(to_words(query_codes), to_words(gallery_codes), bits)
+    if query_labels is None and gallery_labels is None:
+        means = average(codes.empty_balls, progress=progress)
+        return Evaluation({"empty_ball_share": float(means["empty_ball"])} | metrics, _empty_curves())
+    if query_labels is None or gallery_labels is None:
+        raise ConfigError("labels are given for only one of query and gallery: give both, or neither")
+    check_labels(query_labels, gallery_labels, counts=(len(query_codes), len(gallery_codes)))
+    search = _Search(codes, label_masks(query_labels), label_masks(gallery_labels), min(k, len(gallery_codes)))
+    means = average(search.figures, progress=progress)
+    return Evaluation(_name(means, k=k) | metrics, _draw(means, ranks=search.ranks))
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """Two sets of codes as words, ready to be compared block by block."""
+
+    query: NDArray[np.uint64]  # [words, q]
+    gallery: NDArray[np.uint64]  # [words, g]
+    bits: int
+
+    def distances(self, block: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """Distances [b, g] of a block of queries, as narrow as they can be: the sort is faster for it."""
+        query = self.query[:, block]
+        shape = (query.shape[1], self.gallery.shape[1])
+        table = np.empty(shape, np.uint8) if self.bits <= np.iinfo(np.uint8).max else np.empty(shape, np.uint16)
+        fill_distances(query, self.gallery, out=table)
+        return table
+
+    def empty_balls(self, block: slice) -> Figures:
+        """The one retrieval figure that needs no label."""
+        return {"empty_ball": (self.distances(block).min(axis=1) > RADIUS).astype(np.float64)}
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Codes with the masks of their labels."""
+
+    codes: _Codes
+    query_masks: NDArray[np.unsignedinteger]  # [words, q]
+    gallery_masks: NDArray[np.unsignedinteger]  # [words, g]
+    k: int  # at most g
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        return sample_ranks(self.gallery_masks.shape[1])
+
+    def figures(self, block: slice) -> Figures:
+        distances = self.codes.distances(block)
+        relevant = np.empty(distances.shape, dtype=np.bool_)
+        fill_relevance(self.query_masks[:, block], self.gallery_masks, out=relevant)
+        depth = min(max(self.k, CURVE_DEPTH), distances.shape[1])
+        ranked = rank_block(distances, relevant, bits=self.codes.bits, depth=depth, ranks=self.ranks)
+        return retrieval_figures(ranked, k=self.k, ranks=self.ranks)
+
+
+def _average(
+    figures: Callable[[slice], Figures], *, queries: int, gallery: int, threads: int, progress: Progress
+) -> Figures:
+    """Mean over all queries of what `figures` finds for each block of them."""
+    blocks = list(query_blocks(queries, gallery))
+    totals: Figures = {}
+    pool = ThreadPoolExecutor(threads)
+    try:
+        sums = pool.map(lambda block: _sum_over_queries(figures(block)), blocks)
+        for block_sums in progress(sums, desc="evaluate", total=len(blocks)):
+            totals = {name: totals.get(name, 0.0) + values for name, values in block_sums.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return {name: total / queries for name, total in totals.items()}
+
+
+def _sum_over_queries(figures: Figures) -> Figures:
+    return {name: values.sum(axis=0) for name, values in figures.items()}
+
+
+def _name(means: Figures, *, k: int) -> dict[str, float]:
+    """Published names of the scalar figures."""
+    at_k = {f"{name}_at_{k}": float(means[name]) for name in ("mAP", "mAP_min", "mAP_tie_aware", "P", "recall")}
+    return at_k | {"P_at_H2": float(means["P_at_H2"]), "empty_ball_share": float(means["empty_ball"])}
+
+
+def _draw(means: Figures, *, ranks: NDArray[np.int64]) -> dict[str, Table]:
+    """The curves' columns, in the order of `CURVES`."""
+    depths, radii = np.arange(1, len(means["depth_precision"]) + 1), np.arange(len(means["radius_precision"]))
+    columns = (
+        (depths, means["depth_precision"], means["depth_recall"]),
+        (ranks, means["rank_recall"], means["rank_precision"]),
+        (radii, means["radius_recall"], means["radius_precision"], means["radius_empty"]),
+    )
+    return {
+        curve: dict(zip(names, values, strict=True))
+        for (curve, names), values in zip(CURVES.items(), columns, strict=True)
+    }
+
+
+def _empty_curves() -> dict[str, Table]:
+    return {curve: {name: np.empty(0) for name in names} for curve, names in CURVES.items()}
+
+
+def _check(
+    query_codes: NDArray[np.uint8], gallery_codes: NDArray[np.uint8], *, bits: int, k: int, threads: int
+) -> None:
+    for name, codes in (("query", query_codes), ("gallery", gallery_codes)):
+        check_codes(codes, bits=bits)
+        if len(codes) == 0:
+            raise CodesError(f"there are no {name} codes, and nothing to measure: encode some images first")
+    if k < 1 or threads < 1:
+        raise ConfigError(f"found k = {k} and threads = {threads}: both must be at least 1")

@@ -1,0 +1,48 @@
+"""From counts to figures, one row a query; the means over queries are the published numbers.
+
+Definitions stand in `nsh.core.metrics`. Knows nothing of blocks, threads or names with k in them.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.metrics.precision import average_precision, expected_average_precision, ratio
+from nsh.core.metrics.ranking import Ranked
+
+RADIUS = 2  # of the ball around a query in P_at_H2 and empty_ball_share
+CURVE_DEPTH = 1000  # ranks of the P@k curve
+
+Figures = dict[str, NDArray[np.float64]]
+
+
+def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Figures:
+    """Figures of n queries: scalars as [n], curves as [n, points].
+
+    Args:
+        ranked: the queries' counts, `ranked.top` at least k deep.
+        k: ranks looked at, at most the gallery's size.
+        ranks: those that `ranked.sampled` was counted at.
+    """
+    relevant = ranked.hits.sum(axis=1)
+    hits_average, min_average = average_precision(ranked.top[:, :k], relevant)
+    found = np.cumsum(ranked.top, axis=1, dtype=np.int64)
+    curve = found[:, :CURVE_DEPTH]
+    returned, returned_hits = np.cumsum(ranked.counts, axis=1), np.cumsum(ranked.hits, axis=1)
+    lookup = ratio(returned_hits, returned)
+    radius = min(RADIUS, returned.shape[1] - 1)
+    return {
+        "mAP": hits_average,
+        "mAP_min": min_average,
+        "mAP_tie_aware": expected_average_precision(ranked.counts, ranked.hits, k=k),
+        "P": found[:, k - 1] / k,
+        "recall": ratio(found[:, k - 1], relevant),
+        "P_at_H2": lookup[:, radius],
+        "empty_ball": (returned[:, radius] == 0).astype(np.float64),
+        "depth_precision": curve / np.arange(1, curve.shape[1] + 1),
+        "depth_recall": ratio(curve, relevant[:, None]),
+        "rank_precision": ranked.sampled / ranks,
+        "rank_recall": ratio(ranked.sampled, relevant[:, None]),
+        "radius_precision": lookup,
+        "radius_recall": ratio(returned_hits, relevant[:, None]),
+        "radius_empty": (returned == 0).astype(np.float64),
+    }

@@ -1,0 +1,48 @@
+"""Who is relevant to whom: labels as bit masks, so that one AND answers for a whole row.
+
+Knows nothing of codes or rankings.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.errors import DataError
+
+_MASKS = (np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def check_labels(query: NDArray[np.bool_], gallery: NDArray[np.bool_], *, counts: tuple[int, int]) -> None:
+    """Make sure both label arrays are bool [n, classes] with the `counts` (q, g) of rows they must have.
+
+    Raises:
+        DataError: they are not, or they know different numbers of classes.
+    """
+    for name, labels, count in (("query", query, counts[0]), ("gallery", gallery, counts[1])):
+        if labels.dtype != np.bool_ or labels.ndim != 2 or labels.shape[0] != count or labels.shape[1] == 0:
+            raise DataError(
+                f"{name} labels must be a bool array [{count}, classes], found {labels.dtype} {list(labels.shape)}"
+            )
+    if query.shape[1] != gallery.shape[1]:
+        raise DataError(
+            f"query labels know {query.shape[1]} classes and gallery labels {gallery.shape[1]}: use one split for both"
+        )
+
+
+def label_masks(labels: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
+    """Masks [words, n] of labels bool [n, classes], in the narrowest unsigned type that holds all classes."""
+    classes = labels.shape[1]
+    mask = next((mask for mask in _MASKS if 8 * mask().itemsize >= classes), np.uint64)
+    width = 8 * mask().itemsize
+    padded = np.zeros((len(labels), -(-classes // width) * width), dtype=np.bool_)
+    padded[:, :classes] = labels
+    return np.ascontiguousarray(np.packbits(padded, axis=1).view(mask).T)
+
+
+def fill_relevance(
+    query: NDArray[np.unsignedinteger], gallery: NDArray[np.unsignedinteger], *, out: NDArray[np.bool_]
+) -> None:
+    """Write into `out` bool [q, g] whether the masks [words, q] and [words, g] share a label."""
+    for row in range(query.shape[1]):
+        np.not_equal(query[0, row] & gallery[0], 0, out=out[row])
+        for word in range(1, len(query)):
+            out[row] |= (query[word, row] & gallery[word]) != 0
