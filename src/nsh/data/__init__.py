@@ -1,0 +1,1 @@
+"""Data sets, their seeded splits and the files they come from. Knows no model."""

@@ -1,0 +1,29 @@
+"""Stage download: params.yaml -> data/raw/<data set> and data/raw/weights, checksummed.
+
+What has arrived is kept in `nsh.core.fetch.CACHE` until the whole stage is done, so a cut run goes on.
+"""
+
+import shutil
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nsh.backbones import weights
+from nsh.config import read_params
+from nsh.core.command import run_stage
+from nsh.core.fetch import CACHE
+from nsh.data import registry
+
+RAW = Path("data/raw")
+
+
+def main() -> None:
+    """Fetch the data set and the backbone's weights."""
+    params = read_params()
+    registry.fetch(params.dataset.name, raw=RAW, root=params.dataset.root, progress=tqdm, say=tqdm.write)
+    weights.fetch(params.backbone.name, params.backbone.weights, into=RAW / "weights", progress=tqdm, say=tqdm.write)
+    shutil.rmtree(CACHE, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,41 @@
+"""Stage split: params.yaml and data/raw -> data/split (see `nsh.data.draw` for the protocol)."""
+
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nsh.config import read_params
+from nsh.core.command import run_stage
+from nsh.data.draw import Sizes, draw
+from nsh.data.registry import open_images
+from nsh.data.split import read_header, write
+
+RAW = Path("data/raw")
+SPLIT = Path("data/split")
+
+
+def main() -> None:
+    """Draw train, query and gallery and write them."""
+    params = read_params()
+    data_set, split = params.dataset, params.split
+    images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
+    sizes = Sizes(train=split.train, gallery=split.gallery, query=split.query)
+    drawn = draw(
+        images,
+        sizes,
+        seed=split.seed,
+        max_bad_share=split.max_bad_share,
+        threads=params.compute.threads,
+        progress=tqdm,
+    )
+    write(drawn, SPLIT)
+    header = read_header(SPLIT)
+    counts = ", ".join(f"{count} {part}" for part, count in header["counts"].items())
+    print(
+        f"split: {counts}; {header['unreadable']} unreadable images and {header['duplicates_dropped']} duplicates of "
+        f"queries left out; sha256 {header['sha256'][:12]}"
+    )
+
+
+if __name__ == "__main__":
+    run_stage(main)
