@@ -22,8 +22,10 @@ class Ranked:
 
 
 def sample_ranks(gallery: int) -> NDArray[np.int64]:
-    """At most 200 ranks of 1..gallery, the first and the last among them, evenly spaced in their logarithm."""
-    return np.unique(np.round(np.geomspace(1, gallery, min(gallery, _SAMPLED_RANKS))).astype(np.int64))
+    """All ranks 1..gallery if they are at most 200, else about as many, evenly spaced in their logarithm."""
+    if gallery <= _SAMPLED_RANKS:
+        return np.arange(1, gallery + 1)
+    return np.unique(np.round(np.geomspace(1, gallery, _SAMPLED_RANKS)).astype(np.int64))
 
 
 def rank_block(
