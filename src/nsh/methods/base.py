@@ -1,0 +1,117 @@
+"""What a method is: training data in, a hash head out.
+
+It knows neither a particular method nor how a gradient method is run: `Loop` is the hole that the training room fills.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nsh.core.errors import TrainingError
+
+Report = Callable[[dict[str, float]], None]  # called once an epoch or iteration: {"epoch": 1, "loss": ..., ...}
+
+
+class HashHead(nn.Module):
+    """From embeddings float32 [n, dim] to logits float32 [n, bits]; a bit is 1 where its logit is > 0.
+
+    Whatever it was fitted with travels in its state dict, so that it exports, encodes and evaluates like any other.
+    """
+
+    def __init__(self, dim: int, bits: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.bits = bits
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What the frozen backbone saw of the training images.
+
+    Attributes:
+        features: float32 [n, d], of the clean images.
+        views: float16 [n, V, d], of V augmented views of each image; may be memory-mapped.
+
+    Raises:
+        TrainingError: the shapes do not belong together, or a clean feature is NaN or infinite.
+    """
+
+    features: NDArray[np.float32]
+    views: NDArray[np.float16]
+
+    def __post_init__(self) -> None:
+        features, views = self.features.shape, self.views.shape
+        if len(features) != 2 or len(views) != 3 or (features[0], features[1]) != (views[0], views[2]):
+            raise TrainingError(
+                f"features {features} and views {views} do not belong together: "
+                "expected [n, d] and [n, V, d]; run the embed stage again"
+            )
+        broken = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
+        if len(broken):
+            raise TrainingError(
+                f"the features of {len(broken)} training images are NaN or infinite, the first in row {broken[0]}: "
+                "run the embed stage again"
+            )
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.features.shape[1])
+
+
+class Objective(nn.Module):
+    """What a gradient method minimises; `head` is the part that outlives the training."""
+
+    head: HashHead
+
+    def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The loss of two views of the same n images, float32 [n, d] each: scalars, "loss" first, then its terms."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long and how fast an objective is minimised (by Adam)."""
+
+    epochs: int
+    batch: int  # images a step; a last incomplete batch is left out
+    learning_rate: float
+
+
+class Loop(Protocol):
+    """Minimises an objective in place; the one implementation is `nsh.training.loop`."""
+
+    def __call__(
+        self,
+        objective: Objective,
+        data: TrainingData,
+        *,
+        schedule: Schedule,
+        seed: int,
+        identity: Mapping[str, Any],
+        report: Report,
+    ) -> None:
+        """Train; `identity` names everything that the result depends on besides data, schedule and seed."""
+        ...
+
+
+class Method(Protocol):
+    """A way to learn hash codes without labels."""
+
+    name: str
+
+    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
+        """Learn a head; closed-form methods need no loop and leave it alone.
+
+        Raises:
+            TrainingError: the data or the parameters do not allow it.
+        """
+        ...
+
+    def head(self, dim: int, bits: int) -> HashHead:
+        """An empty head, to load a state dict into."""
+        ...

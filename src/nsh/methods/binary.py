@@ -1,0 +1,40 @@
+"""From real numbers to bits in training: the sign that gradients pass, and the quantisation loss.
+
+It knows no network and no sorting.
+"""
+
+import torch
+from torch import Tensor
+
+ROOT_FLOOR = 1e-12  # keeps the slope of the root finite where every entry is exactly ±1
+
+
+def sign(hidden: Tensor) -> Tensor:
+    """+1 where hidden > 0, else -1: the bit rule of `nsh.core.codes` in ±1."""
+    return torch.where(hidden > 0, 1.0, -1.0)
+
+
+def straight_through(hidden: Tensor) -> Tensor:
+    """`sign(hidden)`, exactly ±1, with the gradient of the identity: db/dh := I (paper, section 2).
+
+    Args:
+        hidden: float of any shape.
+    """
+    return sign(hidden) + (hidden - hidden.detach())
+
+
+def quantisation(first: Tensor, second: Tensor) -> Tensor:
+    """L_R = (||sg(B~) - H~||_2 + ||sg(B^) - H^||_2) / 2n (paper, section 3.4), the norm unsquared and over all entries.
+
+    Args:
+        first: hidden codes H~ of one view, float [n, bits] in [-1, 1].
+        second: hidden codes H^ of the other.
+
+    Returns:
+        float scalar >= 0; its gradient is 0, not NaN, where every entry is ±1.
+    """
+    return (_distance_to_code(first) + _distance_to_code(second)) / (2 * len(first))
+
+
+def _distance_to_code(hidden: Tensor) -> Tensor:
+    return ((sign(hidden).detach() - hidden).square().sum() + ROOT_FLOOR).sqrt()

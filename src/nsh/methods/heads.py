@@ -1,0 +1,64 @@
+"""The shapes of a hash head. Knows no method: what the numbers mean is the fitter's business."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nsh.methods.base import HashHead
+
+CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the average feature counts as constant
+
+
+class StandardisedHead(HashHead):
+    """One linear layer on standardised embeddings: logits = W ((x - mean) / scale) + c.
+
+    `mean` and `scale` [dim] are buffers: they ship with the head.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, dim: int, bits: int) -> None:
+        super().__init__(dim, bits)
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("scale", torch.ones(dim))
+        self.linear = nn.Linear(dim, bits)
+
+    def fit_standardisation(self, features: Tensor) -> None:
+        """Take mean and scale from clean features, float [n, dim].
+
+        A (nearly) constant feature carries nothing but would be blown up, so its scale is floored; where all
+        features are constant nothing is scaled.
+        """
+        spread = features.double().std(dim=0, correction=0)
+        floor = CONSTANT_SHARE * spread.mean()
+        self.mean.copy_(features.double().mean(dim=0))
+        self.scale.copy_(spread.clamp_min(floor) if floor > 0 else torch.ones_like(spread))
+
+    def standardise(self, embeddings: Tensor) -> Tensor:
+        """Embeddings float32 [n, dim] to zero mean and unit spread, as far as they are like the fitted ones."""
+        return (embeddings - self.mean) / self.scale
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
+        return self.linear(self.standardise(embeddings))  # type: ignore[no-any-return]
+
+
+class UnitHead(HashHead):
+    """One linear layer on embeddings of unit length: logits = W x / |x| + c; a zero embedding stays zero."""
+
+    def __init__(self, dim: int, bits: int) -> None:
+        super().__init__(dim, bits)
+        self.linear = nn.Linear(dim, bits)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
+        return self.linear(functional.normalize(embeddings, dim=1))  # type: ignore[no-any-return]
+
+
+@torch.no_grad()
+def draw_uniform(layer: nn.Linear, generator: torch.Generator) -> None:
+    """Fill a linear layer as torch does by default, uniform in ±1/sqrt(inputs), from an explicit generator."""
+    bound = layer.in_features**-0.5
+    layer.weight.uniform_(-bound, bound, generator=generator)
+    layer.bias.uniform_(-bound, bound, generator=generator)

@@ -1,0 +1,98 @@
+"""NSH: sort the codes' distances softly, gather latents in that order, contrast by rank.
+
+Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022. It knows its heads and its loss, not how
+they are run (`nsh.training.loop`). Where the paper's text is open:
+
+- tau_s: the literal reading, `tau_s: d_b` on an affinity in [0, 1], mixes all items almost evenly and trains badly;
+  the default is 0.1 on that scale.
+- cos in Eq. 6 is taken at its word: gathered latents are normalised again.
+- L_R is the literal, unsquared norm.
+- The backbone is frozen here, so both heads are one linear layer on standardised embeddings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nsh.core.errors import TrainingError
+from nsh.methods.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
+from nsh.methods.binary import quantisation, straight_through
+from nsh.methods.heads import StandardisedHead, draw_uniform
+from nsh.methods.softsort import affinity
+from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nsh:
+    """The method with its parameters, as in params.yaml."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    m: int
+    tau_s: float | Literal["d_b"]
+    tau_c: float
+    d_z: int
+    quantisation: float
+
+    name = "nsh"
+
+    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
+        """Train hash head and latent head on cached views; only the hash head is kept.
+
+        `report` gets loss, sorted_nce, quantisation and bit_balance once an epoch.
+
+        Raises:
+            TrainingError: m leaves no negative, or the loop cannot train on this data.
+        """
+        if not 1 <= self.m < self.batch:
+            raise TrainingError(f"m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
+        objective = self.objective(data, bits=bits, seed=seed)
+        schedule = Schedule(epochs=self.epochs, batch=self.batch, learning_rate=self.learning_rate)
+        identity: Mapping[str, Any] = {"method": self.name, "bits": bits, **asdict(self)}
+        loop(objective, data, schedule=schedule, seed=seed, identity=identity, report=report)
+        return objective.head
+
+    def head(self, dim: int, bits: int) -> StandardisedHead:
+        """An empty hash head."""
+        return StandardisedHead(dim, bits)
+
+    def objective(self, data: TrainingData, *, bits: int, seed: int) -> "NshObjective":
+        """Fresh heads, standardised on the clean features and drawn from `seed`."""
+        head = self.head(data.dim, bits)
+        head.fit_standardisation(torch.from_numpy(data.features))
+        objective = NshObjective(head, self)
+        generator = torch.Generator().manual_seed(seed)
+        draw_uniform(head.linear, generator)
+        draw_uniform(objective.latent, generator)
+        return objective
+
+
+class NshObjective(Objective):
+    """L_NSH = L_Sorted + weight * L_R of two views (paper, section 3.4)."""
+
+    head: StandardisedHead
+
+    def __init__(self, head: StandardisedHead, parameters: Nsh) -> None:
+        super().__init__()
+        self.head = head
+        self.latent = nn.Linear(head.dim, parameters.d_z)
+        self.m = parameters.m
+        self.tau_s = float(head.bits) if parameters.tau_s == "d_b" else parameters.tau_s
+        self.tau_c = parameters.tau_c
+        self.weight = parameters.quantisation
+
+    def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """Loss, sorted_nce and quantisation of two views, embeddings float32 [n, dim] each."""
+        inputs = self.head.standardise(torch.cat([first, second]))
+        hidden_first, hidden_second = self.head.linear(inputs).tanh().chunk(2)
+        latent_first, latent_second = functional.normalize(self.latent(inputs), dim=1).chunk(2)
+        scores = affinity(straight_through(hidden_first), straight_through(hidden_second))
+        cosines = sorted_cosines(scores, latent_first, latent_second, tau_s=self.tau_s)
+        contrast = sorted_nce(cosines, m=self.m, tau_c=self.tau_c)
+        distance = quantisation(hidden_first, hidden_second)
+        return {"loss": contrast + self.weight * distance, "sorted_nce": contrast, "quantisation": distance}

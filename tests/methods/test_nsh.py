@@ -1,0 +1,141 @@
+"""The NSH objective: where its gradients go, its heads, its parameters."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from nsh.core.errors import TrainingError
+from nsh.methods import TrainingData
+from nsh.methods import nsh as module
+from nsh.methods.binary import quantisation, straight_through
+from nsh.methods.nsh import Nsh
+from nsh.methods.softsort import affinity
+from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+
+PARAMETERS = {
+    "epochs": 2,
+    "batch": 8,
+    "learning_rate": 1e-3,
+    "m": 2,
+    "tau_s": 0.1,
+    "tau_c": 0.1,
+    "d_z": 16,
+    "quantisation": 1.0,
+}
+
+
+def draw_data(count=40, dim=12, seed=0):
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(count, dim)).astype(np.float32)
+    views = features[:, None] + 0.2 * generator.normal(size=(count, 3, dim))
+    return TrainingData(features, views.astype(np.float16))
+
+
+def build(bits=16, **changes):
+    data = draw_data()
+    objective = Nsh(**PARAMETERS | changes).objective(data, bits=bits, seed=0)
+    first, second = (torch.from_numpy(data.views[:8, view].astype(np.float32)) for view in (0, 1))
+    return objective, first, second
+
+
+def gradient_of_hash_head(objective, loss):
+    gradients = torch.autograd.grad(loss, list(objective.head.parameters()), allow_unused=True, retain_graph=True)
+    return sum(0.0 if gradient is None else float(gradient.abs().sum()) for gradient in gradients)
+
+
+def test_loss_is_the_sum_of_its_terms_computed_from_the_equations():
+    objective, first, second = build(quantisation=0.5)
+    terms = objective(first, second)
+    hidden = [objective.head(view).tanh() for view in (first, second)]
+    latent = [
+        functional.normalize(objective.latent(objective.head.standardise(view)), dim=1) for view in (first, second)
+    ]
+    scores = affinity(*(straight_through(one) for one in hidden))
+    contrast = sorted_nce(sorted_cosines(scores, *latent, tau_s=0.1), m=2, tau_c=0.1)
+    torch.testing.assert_close(terms["sorted_nce"], contrast)
+    torch.testing.assert_close(terms["quantisation"], quantisation(*hidden))
+    torch.testing.assert_close(terms["loss"], contrast + 0.5 * quantisation(*hidden))
+
+
+def test_t4_with_latents_detached_the_hash_head_still_learns(monkeypatch):
+    def detach_latents(scores, first, second, **kwargs):
+        return sorted_cosines(scores, first.detach(), second.detach(), **kwargs)
+
+    monkeypatch.setattr(module, "sorted_cosines", detach_latents)
+    objective, first, second = build()
+    loss = objective(first, second)["sorted_nce"]
+    assert gradient_of_hash_head(objective, loss) > 0
+    objective, first, second = build()
+    with pytest.raises(RuntimeError, match="used in the graph"):
+        torch.autograd.grad(objective(first, second)["sorted_nce"], objective.latent.weight)
+
+
+def test_t4_with_the_permutation_detached_only_quantisation_reaches_the_hash_head(monkeypatch):
+    def detach_scores(scores, first, second, **kwargs):
+        return sorted_cosines(scores.detach(), first, second, **kwargs)
+
+    monkeypatch.setattr(module, "sorted_cosines", detach_scores)
+    objective, first, second = build()
+    terms = objective(first, second)
+    (of_latents,) = torch.autograd.grad(terms["sorted_nce"], objective.latent.weight, retain_graph=True)
+    assert float(of_latents.abs().sum()) > 0
+    assert gradient_of_hash_head(objective, terms["sorted_nce"]) == 0
+    assert gradient_of_hash_head(objective, terms["quantisation"]) > 0
+
+
+def test_the_anchor_is_view_two_and_what_is_gathered_is_view_one():
+    """Gathering the anchor's own view would make the first cosine 1 without learning anything."""
+    objective, first, _ = build()
+    other = torch.randn(8, 12, generator=torch.Generator().manual_seed(9))
+    same, different = objective(first, first)["sorted_nce"], objective(first, other)["sorted_nce"]
+    assert same < different - 0.5
+
+
+def test_the_literal_temperature_is_the_code_length():
+    objective, first, second = build(bits=16, tau_s="d_b")
+    assert objective.tau_s == 16.0
+    assert objective(first, second)["sorted_nce"].item() == pytest.approx(math.log(8 - 2 + 1), abs=0.3)
+
+
+def test_a_bit_is_the_sign_of_the_hidden_code_and_of_the_logit():
+    objective, first, _ = build()
+    logits = objective.head(first)
+    assert torch.equal(logits > 0, straight_through(logits.tanh()) > 0)
+
+
+def test_duplicated_images_and_constant_features_give_finite_gradients():
+    features = np.zeros((8, 12), dtype=np.float32)
+    features[:, 0] = 3
+    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    objective = Nsh(**PARAMETERS).objective(data, bits=4, seed=0)
+    views = torch.from_numpy(features)
+    objective(views, views)["loss"].backward()
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in objective.parameters())
+
+
+def test_the_seed_alone_draws_the_heads():
+    data = draw_data()
+    heads = [Nsh(**PARAMETERS).objective(data, bits=8, seed=seed).state_dict() for seed in (1, 1, 2)]
+    assert all(torch.equal(heads[0][key], heads[1][key]) for key in heads[0])
+    assert not torch.equal(heads[0]["head.linear.weight"], heads[2]["head.linear.weight"])
+
+
+@pytest.mark.parametrize("m", [0, 8, 9])
+def test_m_must_leave_positives_and_negatives(m):
+    with pytest.raises(TrainingError, match=f"m = {m} positives in a list of 8"):
+        Nsh(**PARAMETERS | {"m": m}).fit(draw_data(), bits=8, seed=0, report=print, loop=print)
+
+
+def test_fit_hands_the_loop_everything_the_result_depends_on():
+    calls = []
+
+    def loop(objective, data, **kwargs):
+        calls.append(kwargs)
+
+    head = Nsh(**PARAMETERS).fit(draw_data(), bits=8, seed=4, report=print, loop=loop)
+    assert head(torch.zeros(2, 12)).shape == (2, 8)
+    assert calls[0]["identity"] == {"method": "nsh", "bits": 8, **PARAMETERS}
+    assert (calls[0]["seed"], calls[0]["schedule"].epochs, calls[0]["schedule"].batch) == (4, 2, 8)

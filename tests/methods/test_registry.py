@@ -1,0 +1,40 @@
+"""Methods by name, and the data they are fed."""
+
+import numpy as np
+import pytest
+
+from nsh.config import Methods
+from nsh.core.errors import ConfigError, TrainingError
+from nsh.methods import METHODS, TrainingData, create
+
+
+def test_every_method_of_the_parameters_is_registered_under_its_own_name():
+    assert set(METHODS) == set(Methods.model_fields)
+    assert create("itq", {"iterations": 3}).name == "itq"
+
+
+def test_an_unknown_method_names_the_known_ones():
+    with pytest.raises(ConfigError, match=r"found method 'lsh', allowed are nsh, itq"):
+        create("lsh", {})
+
+
+def test_a_parameter_that_a_method_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match=r"methods\.itq: .*'rounds'"):
+        create("itq", {"iterations": 3, "rounds": 1})
+
+
+@pytest.mark.parametrize(
+    ("features", "views"),
+    [((4, 3), (4, 2, 5)), ((4, 3), (5, 2, 3)), ((4,), (4, 2, 3)), ((4, 3), (4, 3))],
+)
+def test_features_and_views_must_belong_together(features, views):
+    with pytest.raises(TrainingError, match="do not belong together"):
+        TrainingData(np.zeros(features, np.float32), np.zeros(views, np.float16))
+
+
+def test_features_that_are_not_finite_are_counted_and_located():
+    features = np.zeros((5, 3), np.float32)
+    features[2, 1] = np.nan
+    features[4] = np.inf
+    with pytest.raises(TrainingError, match="2 training images are NaN or infinite, the first in row 2"):
+        TrainingData(features, np.zeros((5, 2, 3), np.float16))
