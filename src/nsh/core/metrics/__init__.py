@@ -26,6 +26,6 @@ Knows nothing of files, models or data sets.
 
 from nsh.core.metrics.cosine import cosine_map
 from nsh.core.metrics.evaluation import Evaluation, evaluate
-from nsh.core.metrics.tables import CURVES, Table, to_csv
+from nsh.core.metrics.tables import CURVES, PROTOCOL, Table, to_csv
 
-__all__ = ["CURVES", "Evaluation", "Table", "cosine_map", "evaluate", "to_csv"]
+__all__ = ["CURVES", "PROTOCOL", "Evaluation", "Table", "cosine_map", "evaluate", "to_csv"]

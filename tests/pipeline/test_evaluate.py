@@ -1,0 +1,150 @@
+import csv
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nsh.core.codes import pack
+from nsh.core.command import run_stage
+from nsh.core.errors import CodesError
+from nsh.core.files import read_json
+from nsh.core.manifest import CodesWriter, Entry, Plan, digest_ids
+from nsh.core.metrics import CURVES, evaluate
+from nsh.data.split import Rows, Split, write
+
+PROJECT = Path(__file__).parents[2]
+BITS, CLASSES = 12, 3
+
+
+def write_codes(part, ids, codes, *, broken=(), encoder="e" * 64, bits=BITS):
+    plan = Plan(encoder_sha256=encoder, bits=bits, images=len(ids), images_sha256=digest_ids(ids), shard_rows=16)
+    writer = CodesWriter(Path("codes") / f"nsh-{bits}" / part, plan)
+    kept = [row for row in range(len(ids)) if row not in broken]
+    for shard, rows in list(writer.pending()):
+        entries = [
+            Entry(id=ids[row], status="error", error="truncated") if row in broken else Entry(id=ids[row], sha256="0")
+            for row in rows
+        ]
+        writer.write(shard, entries, codes[[row for row in rows if row in kept]])
+    writer.finish()
+
+
+def rows(part, count, *, random, labelled):
+    ids = [f"{part}/{row:03d}" for row in range(count)]
+    labels = [(int(random.integers(CLASSES)),) for _ in range(count)] if labelled else None
+    return Rows(ids=ids, labels=labels, sha256=["0" * 64] * count)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with parameters, a split of 8 queries and 40 gallery images, and their codes to be written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", "--method", "nsh", "--bits", str(BITS)])
+    shutil.copy(PROJECT / "params.yaml", tmp_path)
+    return Project(labelled=True)
+
+
+class Project:
+    def __init__(self, *, labelled):
+        random = np.random.default_rng(0)
+        self.query = rows("query", 8, random=random, labelled=labelled)
+        self.gallery = rows("gallery", 40, random=random, labelled=labelled)
+        parts = {"train": rows("train", 2, random=random, labelled=labelled)}
+        parts |= {"query": self.query, "gallery": self.gallery}
+        classes = ("a", "b", "c") if labelled else None
+        write(
+            Split(data_set="folder", classes=classes, seed=0, parts=parts, unreadable=[], duplicates_dropped=0),
+            Path("data/split"),
+        )
+        self.query_codes, self.gallery_codes = (pack(random.random((n, BITS)) < 0.5) for n in (8, 40))
+
+    def write_codes(self, **options):
+        write_codes("query", self.query.ids, self.query_codes)
+        write_codes("gallery", self.gallery.ids, self.gallery_codes, **options)
+
+
+def run():
+    importlib.import_module("pipeline.evaluate").main()
+    return read_json(Path(f"metrics/nsh-{BITS}.json"))
+
+
+def labels(part, kept):
+    return np.eye(CLASSES, dtype=bool)[[part.labels[row][0] for row in kept]]
+
+
+def read_curve(name):
+    with Path(f"metrics/curves/nsh-{BITS}/{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_writes_figures_protocol_and_curves(project):
+    project.write_codes()
+    written = run()
+    protocol = written.pop("protocol")
+    everything = labels(project.query, range(8)), labels(project.gallery, range(40))
+    expected = evaluate(project.query_codes, project.gallery_codes, *everything, bits=BITS, k=1000)
+    assert written == pytest.approx(expected.metrics, abs=1e-11)
+    counts = {name: protocol[name] for name in ("k", "bits", "queries", "gallery", "gallery_without_code")}
+    assert counts == {"k": 1000, "bits": BITS, "queries": 8, "gallery": 40, "gallery_without_code": 0}
+    assert protocol["encoder_sha256"] == "e" * 64
+    assert protocol["split_sha256"] == read_json(Path("data/split/split.json"))["sha256"]
+    assert {"average_precision", "zero_hits", "order"} <= protocol.keys()
+    for name, columns in CURVES.items():
+        header, *lines = read_curve(name)
+        assert tuple(header) == columns
+        assert len(lines) == len(expected.curves[name][columns[0]])
+
+
+def test_images_without_a_code_are_left_out_and_counted(project):
+    broken = {0, 17, 39}
+    project.write_codes(broken=broken)
+    kept = [row for row in range(40) if row not in broken]
+    everything = labels(project.query, range(8)), labels(project.gallery, kept)
+    expected = evaluate(project.query_codes, project.gallery_codes[kept], *everything, bits=BITS, k=1000)
+    written = run()
+    protocol = written.pop("protocol")
+    assert written == pytest.approx(expected.metrics, abs=1e-11)
+    assert (protocol["gallery"], protocol["gallery_without_code"]) == (37, 3)
+
+
+def test_the_same_codes_give_the_same_bytes(project):
+    project.write_codes()
+    contents = []
+    for _ in range(2):
+        run()
+        contents.append({path: path.read_bytes() for path in Path("metrics").rglob("*") if path.is_file()})
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 1 + len(CURVES)
+
+
+def test_without_labels_the_files_are_there_with_label_free_figures(tmp_path, monkeypatch, project):
+    project = Project(labelled=False)
+    project.write_codes()
+    written = run()
+    assert "empty_ball_share" in written
+    assert not any(name.startswith(("mAP", "P_", "recall")) for name in written)
+    assert {name: tuple(read_curve(name)[0]) for name in CURVES} == CURVES
+
+
+def test_codes_of_other_images_are_refused(project):
+    write_codes("query", project.query.ids, project.query_codes)
+    write_codes("gallery", [f"other/{row}" for row in range(40)], project.gallery_codes)
+    with pytest.raises(CodesError, match="not of the images of data/split"):
+        run()
+    assert not Path("metrics").exists()
+
+
+def test_codes_of_two_encoders_are_refused(project):
+    project.write_codes(encoder="f" * 64)
+    with pytest.raises(CodesError, match="two encoders"):
+        run()
+
+
+def test_missing_codes_end_in_one_sentence_and_exit_code_two(project, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        run_stage(importlib.import_module("pipeline.evaluate").main)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("error: no codes can be read from codes/nsh-12/query")
