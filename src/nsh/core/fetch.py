@@ -154,12 +154,13 @@ def _open(url: str, offset: int) -> http.client.HTTPResponse | None:
 
 
 def _answer(request: urllib.request.Request) -> http.client.HTTPResponse:
-    """`urlopen` with one deadline for name look-up, every address and the answer: a socket's timeout is for each."""
+    """The answer, with one deadline for name look-up, every address and the answer: a socket's timeout is for each."""
     box: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
-            box.put(urllib.request.urlopen(request, timeout=_SILENCE_SECONDS))
+            opener = urllib.request.build_opener()  # a fresh one: urlopen's own remembers the first call's proxies
+            box.put(opener.open(request, timeout=_SILENCE_SECONDS))
         except Exception as error:
             box.put(error)
 

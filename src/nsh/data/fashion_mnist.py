@@ -95,6 +95,7 @@ def _fetch_from_elsewhere(
         f"the Debian package {PACKAGE}": lambda: _from_debian(cache / f"{NAME}-debian"),
     }
     for source, files in sources.items():
+        say(f"{NAME}: trying {source} (30 MB)")
         try:
             content = _read(files())
         except DownloadError as error:

@@ -176,7 +176,11 @@ def open_images(name: str, *, raw: Path, root: Path, labels: str) -> FolderImage
 
 def _walk(root: Path, ignored: Counter[str]) -> Iterator[Path]:
     """Every file below `root`; linked folders are not entered, hidden ones neither."""
-    for folder, subfolders, files in os.walk(root):
+
+    def note(error: OSError) -> None:
+        ignored["folders that cannot be read"] += 1
+
+    for folder, subfolders, files in os.walk(root, onerror=note):
         here = Path(folder)
         for name in list(subfolders):
             if name.startswith(".") or (here / name).is_symlink():
@@ -197,6 +201,8 @@ def _refusal(path: Path, root: Path) -> str | None:
         return "names that are not UTF-8"
     if path.is_symlink() and not path.resolve().is_relative_to(root):
         return "links out of the root"
+    if not path.is_file():  # a pipe would be read for ever, a broken link never
+        return "names that are no regular file"
     return None
 
 

@@ -1,0 +1,95 @@
+"""Real apt against a package repository that the test makes on disk: no network, any user."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nsh.core.errors import DownloadError
+from nsh.data.debian import fetch_package
+
+pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
+CONTROL = (
+    "Package: tiny-set\nVersion: 1.0\nArchitecture: all\nMaintainer: Nobody <nobody@example.org>\nDescription: x\n"
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the package tiny-set, and an apt configuration that knows no other source."""
+    folder = tmp_path / "repository"
+    (folder / "build/DEBIAN").mkdir(parents=True)
+    (folder / "build/DEBIAN/control").write_text(CONTROL)
+    (folder / "build/usr/share/tiny").mkdir(parents=True)
+    (folder / "build/usr/share/tiny/file.gz").write_bytes(b"content")
+    (folder / "build/DEBIAN").chmod(0o755)
+    package = folder / "tiny-set_1.0_all.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", folder / "build", package], check=True, capture_output=True)
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    entry = f"{CONTROL}Filename: ./{package.name}\nSize: {package.stat().st_size}\nSHA256: {digest}\n"
+    (folder / "Packages").write_text(entry)
+    (folder / "sources.list").write_text(f"deb [trusted=yes] file:{folder} ./\n")
+    hook = f'APT::Update::Post-Invoke:: "touch {tmp_path}/hook-ran";\n'
+    (folder / "apt.conf").write_text(
+        f'Dir::Etc::sourcelist "{folder}/sources.list";\nDir::Etc::sourceparts "{folder}/none";\n{hook}'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(folder / "apt.conf"))
+    return folder
+
+
+def test_a_package_is_unpacked(repository: Path, tmp_path: Path) -> None:
+    fetch_package("tiny-set", into=tmp_path / "out")
+    assert (tmp_path / "out/usr/share/tiny/file.gz").read_bytes() == b"content"
+
+
+def test_the_target_may_be_relative(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fetch_package("tiny-set", into=Path("out"))
+    assert (tmp_path / "out/usr/share/tiny/file.gz").exists()
+
+
+def test_the_system_is_left_alone(repository: Path, tmp_path: Path) -> None:
+    watched = [path for path in (Path("/var/lib/apt/lists"), Path("/var/cache/apt")) if path.is_dir()]
+    before = {path: path.stat().st_mtime_ns for path in watched}
+    fetch_package("tiny-set", into=tmp_path / "out")
+    assert {path: path.stat().st_mtime_ns for path in watched} == before
+    assert not (tmp_path / "hook-ran").exists()
+
+
+def test_an_unknown_package_is_one_clear_sentence(repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="apt says: E: Unable to locate package no-such-set"):
+        fetch_package("no-such-set", into=tmp_path / "out")
+
+
+def test_a_corrupt_package_is_refused(repository: Path, tmp_path: Path) -> None:
+    package = repository / "tiny-set_1.0_all.deb"
+    package.write_bytes(package.read_bytes()[:-1] + b"?")
+    with pytest.raises(DownloadError, match="apt says: E:"):
+        fetch_package("tiny-set", into=tmp_path / "out")
+    assert not (tmp_path / "out/usr").exists()
+
+
+def test_without_apt_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DownloadError, match="apt-get and dpkg-deb are not on this machine"):
+        fetch_package("tiny-set", into=tmp_path / "out")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another user")
+def test_an_ordinary_user_needs_no_rights(repository: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    out = tmp_path / "out"
+    out.mkdir()
+    os.chown(out, 65534, 65534)
+    code = f"import pathlib; from nsh.data.debian import fetch_package; fetch_package('tiny-set', into=pathlib.Path({str(out)!r}))"
+    subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "HOME": "/nonexistent", "TMPDIR": str(out), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (out / "usr/share/tiny/file.gz").read_bytes() == b"content"
