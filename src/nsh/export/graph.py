@@ -13,7 +13,6 @@ from typing import Any
 
 import onnx
 import onnx.compose
-import onnx.utils
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +31,9 @@ EXAMPLE_BATCH = 2  # torch.export freezes an axis whose example length is 0 or 1
 class ImageToEmbedding(nn.Module):
     """A backbone behind its normalisation: uint8 pixels in, embedding out."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone
@@ -47,6 +49,8 @@ class ImageToEmbedding(nn.Module):
 
 class EmbeddingToCode(nn.Module):
     """A hash head with the bit rule behind it: embedding in, packed code and logits out."""
+
+    place_value: Tensor
 
     def __init__(self, head: nn.Module, *, bits: int) -> None:
         super().__init__()
@@ -121,20 +125,6 @@ def join_head(backbone_model: onnx.ModelProto, head: nn.Module, contract: Encode
     _strip(model)
     onnx.helper.set_model_props(model, {METADATA_KEY: contract.to_json()})
     return _checked(model)
-
-
-def head_part(encoder_path: Path) -> bytes:
-    """Cut the sub-graph from `embedding` to `code` and `logit` out of an encoder file.
-
-    Raises:
-        ExportError: the file is no encoder that `join_head` made.
-    """
-    try:
-        model = onnx.load(encoder_path)
-        part = onnx.utils.Extractor(model).extract_model(["embedding"], ["code", "logit"])
-    except Exception as error:  # onnx and protobuf raise many kinds
-        raise ExportError(f"{encoder_path} is no encoder with `embedding`, `code` and `logit`: {error}") from error
-    return to_bytes(part)
 
 
 def to_bytes(model: onnx.ModelProto) -> bytes:

@@ -3,6 +3,7 @@
 Knows nothing of images, codes or contracts.
 """
 
+import warnings
 from pathlib import Path
 
 import onnxruntime as ort
@@ -33,9 +34,11 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only: onnxruntime's warnings speak of its own graph rewriting
+    source = _source(model)
     name = "the model" if isinstance(model, bytes) else str(model)
     try:
-        session = ort.InferenceSession(_read(model), options, providers=providers)
+        with warnings.catch_warnings(action="ignore"):  # a provider that is not given is an error below
+            session = ort.InferenceSession(source, options, providers=providers)
     except Exception as error:  # onnxruntime has a dozen kinds, all of them children of Exception alone
         raise CodesError(f"{name} is not an ONNX file that onnxruntime {ort.__version__} can run: {error}") from error
     if session.get_providers()[0] != _provider_name(providers[0]):
@@ -43,7 +46,7 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
     return session
 
 
-def _read(model: Path | bytes) -> bytes | str:
+def _source(model: Path | bytes) -> bytes | str:
     if isinstance(model, bytes):
         return model
     if not model.is_file():

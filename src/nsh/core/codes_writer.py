@@ -1,0 +1,112 @@
+"""Writes codes to disk in the format of `nsh.core.manifest`, shard by shard, so that a cut run goes on.
+
+It does not know how codes are made.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import check_codes, code_bytes
+from nsh.core.errors import CodesError
+from nsh.core.files import atomic_path, sha256_file, write_json, write_text
+from nsh.core.manifest import HEADER, PLAN, SCHEMA, Entry, Plan, codes_path, manifest_path, read_document
+
+
+class CodesWriter:
+    """Writes a folder of codes shard by shard; opened again with the same plan, it goes on where it stopped."""
+
+    def __init__(self, directory: Path, plan: Plan) -> None:
+        """Begin, or go on with, the codes of `plan` in `directory`.
+
+        Raises:
+            CodesError: the folder holds codes of another encoder, of other images, or things that are no codes.
+        """
+        self.directory, self.plan = Path(directory), plan
+        planned = {"schema": SCHEMA, **asdict(plan)}
+        found = _read_plan(self.directory)
+        if found is None:
+            write_json(self.directory / PLAN, planned)
+        elif found != planned:
+            _refuse_to_mix(self.directory, found=found, planned=planned)
+
+    def pending(self) -> Iterator[tuple[int, range]]:
+        """The shards that are not there yet, each with the rows of the images that belong in it."""
+        for shard in range(self.plan.shards):
+            if not manifest_path(self.directory, shard).exists():
+                yield shard, self.plan.rows(shard)
+
+    def write(self, shard: int, entries: Sequence[Entry], codes: NDArray[np.uint8]) -> None:
+        """Write one whole shard.
+
+        Args:
+            shard: its number, from `pending`.
+            entries: one for each of its images, in order.
+            codes: uint8 [entries with status "ok", ceil(bits / 8)], in the same order.
+
+        Raises:
+            CodesError: entries, codes and plan do not agree.
+        """
+        check_codes(codes, bits=self.plan.bits)
+        good = sum(entry.status == "ok" for entry in entries)
+        if (len(entries), good) != (len(self.plan.rows(shard)), len(codes)):
+            raise CodesError(
+                f"shard {shard} must have {len(self.plan.rows(shard))} images and a code for each good one: "
+                f"found {len(entries)} images, {good} of them good, and {len(codes)} codes"
+            )
+        with atomic_path(codes_path(self.directory, shard)) as partial, partial.open("wb") as file:
+            np.save(file, np.ascontiguousarray(codes), allow_pickle=False)
+        lines = (json.dumps(asdict(entry)) + "\n" for entry in entries)
+        write_text(manifest_path(self.directory, shard), "".join(lines))  # last: it says that the shard is whole
+
+    def finish(self) -> None:
+        """Write the header and so declare the folder complete.
+
+        Raises:
+            CodesError: a shard is missing.
+        """
+        missing = [shard for shard, _ in self.pending()]
+        if missing:
+            raise CodesError(f"{self.directory} lacks {len(missing)} shard(s), first {missing[0]:05d}: run again")
+        shards = [_describe_shard(self.directory, shard) for shard in range(self.plan.shards)]
+        header = {
+            "schema": SCHEMA,
+            **asdict(self.plan),
+            "bytes": code_bytes(self.plan.bits),
+            "bit_order": "most significant first",
+            "count": sum(shard["codes"] for shard in shards),
+            "errors": self.plan.images - sum(shard["codes"] for shard in shards),
+            "shards": shards,
+        }
+        write_json(self.directory / HEADER, header)
+        (self.directory / PLAN).unlink(missing_ok=True)
+
+
+def _describe_shard(directory: Path, shard: int) -> dict[str, Any]:
+    codes, manifest = codes_path(directory, shard), manifest_path(directory, shard)
+    rows = len(np.load(codes, mmap_mode="r", allow_pickle=False))
+    return {"codes": rows, "codes_sha256": sha256_file(codes), "manifest_sha256": sha256_file(manifest)}
+
+
+def _read_plan(directory: Path) -> dict[str, Any] | None:
+    """What the folder holds or is going to hold; None for a new folder."""
+    for name in (HEADER, PLAN):
+        if (directory / name).exists():
+            found = read_document(directory / name)
+            return {key: found.get(key) for key in ("schema", *Plan.__dataclass_fields__)}
+    if directory.exists() and any(directory.iterdir()):
+        raise CodesError(f"{directory} holds other files than codes: name a new or an empty folder")
+    return None
+
+
+def _refuse_to_mix(directory: Path, *, found: dict[str, Any], planned: dict[str, Any]) -> None:
+    differences = [f"{key} {found[key]}, now {planned[key]}" for key in planned if found[key] != planned[key]]
+    raise CodesError(
+        f"{directory} holds codes of another encoder or of other images ({'; '.join(differences)}): "
+        "name another folder, or delete this one"
+    )

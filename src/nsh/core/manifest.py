@@ -1,0 +1,161 @@
+"""Codes on disk: shards of packed codes, a JSON Lines manifest beside each, one JSON header over all.
+
+    header.json     written last: a folder without it is incomplete and is not read
+    00000.npy       uint8 [rows with status "ok", ceil(bits / 8)], in the manifest's order
+    00000.jsonl     one line an image: id, path, sha256, status ("ok" or "error"), error
+    plan.json       what an unfinished folder is going to hold; gone when header.json is there
+
+An image that failed has a line and no code: a made-up code would be found. Equal input gives equal bytes.
+This module knows the format and reads it; `nsh.core.codes_writer` writes it. Neither knows how codes are made.
+"""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import check_codes, code_bytes
+from nsh.core.errors import CodesError
+from nsh.core.files import read_json, sha256_bytes
+
+HEADER, PLAN = "header.json", "plan.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One image in a manifest."""
+
+    id: str
+    path: str | None = None  # posix, relative to the data set's root; None where the images are no files
+    sha256: str | None = None  # of the image's content; None where it could not be read
+    status: Literal["ok", "error"] = "ok"
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a folder of codes is to hold: made by which encoder, of which images, cut into shards of which length."""
+
+    encoder_sha256: str
+    bits: int
+    images: int
+    images_sha256: str  # of the images' ids in order, see `digest_ids`
+    shard_rows: int = 65_536
+    notes: Mapping[str, str] = field(default_factory=dict)  # into the header as they are: data set, split, route
+
+    @property
+    def shards(self) -> int:
+        """How many shards the images fill."""
+        return -(-self.images // self.shard_rows)
+
+    def rows(self, shard: int) -> range:
+        """Which of the images are in `shard`."""
+        return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.images))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A complete folder of codes: `ids[i]` has `codes[i]`, uint8 [n, ceil(bits / 8)]; `errors` have none."""
+
+    ids: list[str]
+    codes: NDArray[np.uint8]
+    header: dict[str, Any]
+    errors: list[Entry]
+
+
+def digest_ids(ids: Sequence[str]) -> str:
+    """SHA-256 of the ids in their order."""
+    return sha256_bytes("\n".join(json.dumps(image_id) for image_id in ids).encode())
+
+
+def read_codes(directory: Path) -> Codes:
+    """Read a folder of codes whole, after checking it against its header.
+
+    Raises:
+        CodesError: the folder is incomplete, damaged, of a schema this version does not read, or names an id twice.
+    """
+    directory = Path(directory)
+    header = _read_header(directory)
+    shards = list(enumerate(header["shards"]))
+    entries = [entry for shard, described in shards for entry in _read_manifest(directory, shard, described)]
+    good = [entry for entry in entries if entry.status == "ok"]
+    nothing = np.empty((0, code_bytes(header["bits"])), np.uint8)
+    parts = [_read_shard(directory, shard, described, bits=header["bits"]) for shard, described in shards]
+    codes = np.concatenate([nothing, *parts])
+    if (len(entries), len(good), len(codes)) != (header["images"], header["count"], header["count"]):
+        raise _damaged(directory, f"{len(entries)} lines, {len(codes)} codes")
+    if len({entry.id for entry in entries}) != len(entries):
+        raise CodesError(f"{directory} names an image twice: give every image its own id and encode again")
+    return Codes([entry.id for entry in good], codes, header, [entry for entry in entries if entry.status == "error"])
+
+
+def codes_path(directory: Path, shard: int) -> Path:
+    """Where the codes of a shard lie."""
+    return directory / f"{shard:05d}.npy"
+
+
+def manifest_path(directory: Path, shard: int) -> Path:
+    """Where the manifest of a shard lies."""
+    return directory / f"{shard:05d}.jsonl"
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read a header or a plan.
+
+    Raises:
+        CodesError: it is no JSON object.
+    """
+    try:
+        document = read_json(path)
+    except ValueError as error:
+        raise _damaged(path.parent, f"{path.name}: {error}") from error
+    if not isinstance(document, dict):
+        raise _damaged(path.parent, f"{path.name} is no JSON object")
+    return document
+
+
+def _read_header(directory: Path) -> dict[str, Any]:
+    if not (directory / HEADER).exists():
+        state = (
+            "is incomplete: encode again, it goes on where it stopped" if (directory / PLAN).exists() else "has none"
+        )
+        raise CodesError(f"no codes can be read from {directory}: it {state}")
+    header = read_document(directory / HEADER)
+    if header.get("schema") != SCHEMA:
+        raise CodesError(f"{directory} has schema {header.get('schema')}, this version reads {SCHEMA}: encode again")
+    missing = {"encoder_sha256", "bits", "images", "count", "shards"} - header.keys()
+    if missing:
+        raise _damaged(directory, f"the header lacks {', '.join(sorted(missing))}")
+    return header
+
+
+def _read_manifest(directory: Path, shard: int, described: Mapping[str, Any]) -> list[Entry]:
+    content = _read_checked(manifest_path(directory, shard), described["manifest_sha256"])
+    return [Entry(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
+
+
+def _read_shard(directory: Path, shard: int, described: Mapping[str, Any], *, bits: int) -> NDArray[np.uint8]:
+    content = _read_checked(codes_path(directory, shard), described["codes_sha256"])
+    codes: NDArray[np.uint8] = np.load(io.BytesIO(content), allow_pickle=False)
+    check_codes(codes, bits=bits)
+    return codes
+
+
+def _read_checked(path: Path, sha256: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise _damaged(path.parent, f"{path.name} is missing") from error
+    if sha256_bytes(content) != sha256:
+        raise _damaged(path.parent, f"{path.name} is not the file that the header describes")
+    return content
+
+
+def _damaged(directory: Path, finding: str) -> CodesError:
+    return CodesError(f"the codes in {directory} are damaged ({finding}): delete the folder and encode again")

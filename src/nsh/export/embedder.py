@@ -1,0 +1,73 @@
+"""The frozen backbone made to run: its ONNX graph under onnxruntime on the CPU, torch itself on CUDA.
+
+It does not know which images it is given nor what becomes of the embeddings.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nsh.backbones.networks import Backbone
+from nsh.core.errors import ConfigError
+from nsh.export.graph import ImageToEmbedding
+from nsh.serving.session import open_session
+
+Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+"""Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; may be called by several threads at once."""
+
+
+def choose_device(device: str) -> str:
+    """What "auto" stands for here: "cuda" if torch has one, else "cpu"; any other device is what it says.
+
+    Raises:
+        ConfigError: CUDA is asked for and not there.
+    """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    index = int(device.partition(":")[2] or 0)
+    if device.startswith("cuda") and index >= torch.cuda.device_count():
+        raise ConfigError(
+            f"compute.device: found {device}, torch sees {torch.cuda.device_count()} CUDA devices: use cpu"
+        )
+    return device
+
+
+def open_embedder(backbone: Backbone, graph: bytes, *, device: str) -> Embed:
+    """Make the backbone callable.
+
+    Args:
+        backbone: the network.
+        graph: the same network as `nsh.export.graph.export_backbone` wrote it.
+        device: "cpu", "cuda" or "cuda:<n>".
+    """
+    return _on_cpu(graph) if device == "cpu" else _on_cuda(backbone, torch.device(device))
+
+
+def _on_cpu(graph: bytes) -> Embed:
+    """One thread a call: callers call from as many threads as they have cores.
+
+    So no thread waits (spinning) for another inside an operator, decoding fills the gaps, and the embeddings do not
+    depend on the number of threads.
+    """
+    session = open_session(graph, threads=1)
+
+    def embed(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        embeddings: NDArray[np.float32] = session.run(["embedding"], {"image": images})[0]
+        return embeddings
+
+    return embed
+
+
+def _on_cuda(backbone: Backbone, device: torch.device) -> Embed:
+    torch.backends.cudnn.allow_tf32 = False  # 10 bits of mantissa would move embeddings away from the shipped graph's
+    torch.backends.cudnn.deterministic = True
+    network = ImageToEmbedding(backbone).to(device)
+
+    def embed(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            embeddings: NDArray[np.float32] = network(torch.from_numpy(images).to(device)).cpu().numpy()
+        return embeddings
+
+    return embed

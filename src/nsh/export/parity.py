@@ -1,0 +1,126 @@
+"""The gate before an encoder file: does onnxruntime give the codes that torch gives, whatever the batch size?
+
+It judges bits, not floats, on real images: a bit is what is shipped. It writes nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from nsh.core.codes import binarize, pack, unpack
+from nsh.core.errors import ExportError
+from nsh.core.progress import Progress, no_progress
+from nsh.export.graph import ImageToEmbedding, to_bytes
+from nsh.serving.session import open_session
+
+IMAGES = 256  # how many images the gate wants
+BATCH_SIZES = (1, 2, 7, 64)
+MIN_BIT_AGREEMENT = 0.999
+MAX_FLIPPED_LOGIT = 1e-3  # a bit may differ only where its logit is this close to the threshold 0
+
+
+def check(
+    encoder: onnx.ModelProto,
+    *,
+    backbone: nn.Module,
+    head: nn.Module,
+    images: NDArray[np.uint8],
+    threads: int,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Compare an encoder with the torch networks it was exported from.
+
+    Args:
+        encoder: what `nsh.export.graph.join_head` returned.
+        backbone: normalised float32 [n, 3, S, S] to embeddings [n, d].
+        head: embeddings [n, d] to logits [n, bits].
+        images: uint8 [n, S, S, 3], real ones, `IMAGES` of them where the data set has as many.
+        threads: of onnxruntime.
+        progress: shows the batch sizes.
+
+    Returns:
+        What was measured, for parity.json.
+
+    Raises:
+        ExportError: no image; a logit that is not finite; a code that is not its own logits packed; fewer than
+            `MIN_BIT_AGREEMENT` of the bits equal; or a bit that differs though |logit| >= `MAX_FLIPPED_LOGIT`.
+    """
+    if not len(images):
+        raise ExportError("there is no image to compare torch and onnxruntime on: look at the split")
+    expected = _run_torch(backbone, head, images)
+    session = open_session(to_bytes(encoder), threads=threads)
+    codes, logits = [], []
+    for batch in progress(BATCH_SIZES, desc="parity at batch sizes", total=len(BATCH_SIZES)):
+        parts = [session.run(["code", "logit"], {"image": part}) for part in _batches(images, batch)]
+        codes.append(np.concatenate([code for code, _ in parts]))
+        logits.append(np.concatenate([logit for _, logit in parts]))
+        _require_packed(codes[-1], logits[-1], batch=batch)
+    flips = [unpack(code, bits=expected.shape[1]) != (expected > 0) for code in codes]
+    _require_agreement(flips, expected)
+    return {
+        "images": len(images),
+        "images_wanted": IMAGES,
+        "batch_sizes": list(BATCH_SIZES),
+        "bits": expected.shape[1],
+        "bit_agreement": 1 - float(np.mean(flips)),
+        "flipped_bits": int(np.sum(flips)),
+        "max_flipped_logit": _round(_largest_flipped(flips, expected)),
+        "max_logit_difference": _round(max(float(np.abs(logit - expected).max()) for logit in logits)),
+        "same_codes_at_every_batch_size": all(np.array_equal(code, codes[0]) for code in codes),
+        "opset": encoder.opset_import[0].version,
+    }
+
+
+def _run_torch(backbone: nn.Module, head: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    network = nn.Sequential(ImageToEmbedding(backbone), head).cpu().eval()
+    with torch.inference_mode():
+        logits = torch.cat([network(torch.from_numpy(part)) for part in _batches(images, max(BATCH_SIZES))])
+    result: NDArray[np.float32] = logits.numpy()
+    _require_finite(result, "torch")
+    return result
+
+
+def _batches(images: NDArray[np.uint8], size: int) -> list[NDArray[np.uint8]]:
+    return [images[start : start + size] for start in range(0, len(images), size)]
+
+
+def _require_finite(logits: NDArray[np.float32], runtime: str) -> None:
+    broken = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+    if len(broken):
+        raise ExportError(
+            f"{runtime} gives NaN or infinite logits for {len(broken)} of {len(logits)} images: train again"
+        )
+
+
+def _require_packed(codes: NDArray[np.uint8], logits: NDArray[np.float32], *, batch: int) -> None:
+    _require_finite(logits, "onnxruntime")
+    wrong = np.flatnonzero((codes != pack(binarize(logits))).any(axis=1))
+    if len(wrong):
+        raise ExportError(f"at batch size {batch}, {len(wrong)} codes are not their own logits packed: this is a bug")
+
+
+def _require_agreement(flips: list[NDArray[np.bool_]], expected: NDArray[np.float32]) -> None:
+    advice = "the exported graph is not the trained network; nothing was written"
+    agreement = 1 - float(np.mean(flips))
+    if agreement < MIN_BIT_AGREEMENT:
+        raise ExportError(
+            f"{agreement:.4%} of the bits are torch's, at least {MIN_BIT_AGREEMENT:.1%} must be: {advice}"
+        )
+    largest = _largest_flipped(flips, expected)
+    if largest >= MAX_FLIPPED_LOGIT:
+        raise ExportError(
+            f"a bit with logit {largest:.2e} differs from torch's, only below {MAX_FLIPPED_LOGIT} may one: {advice}"
+        )
+
+
+def _largest_flipped(flips: list[NDArray[np.bool_]], expected: NDArray[np.float32]) -> float:
+    """The largest |logit| among torch's bits that flipped; 0 where none did."""
+    return float(np.where(np.any(flips, axis=0), np.abs(expected), 0).max())
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.3g}")

@@ -1,0 +1,95 @@
+"""What several rooms test with: real photographs, and an encoder exported from a real network."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from sklearn.datasets import load_sample_images
+from torch import nn
+
+from nsh.backbones import networks
+from nsh.core.contract import EncoderContract
+from nsh.export import graph
+
+SIZE = 64
+BITS = 12  # no multiple of 8: the padding is seen everywhere
+
+
+class Networks(NamedTuple):
+    backbone: nn.Module
+    head: nn.Module
+
+
+@pytest.fixture(scope="session")
+def photographs() -> np.ndarray:
+    """300 crops, uint8 [300, 64, 64, 3], of the two photographs that scikit-learn ships (CC BY 2.0)."""
+    generator = np.random.default_rng(0)
+    pictures = load_sample_images().images
+    crops = []
+    for number in range(300):
+        picture = pictures[number % 2]
+        top, left = (generator.integers(0, length - SIZE) for length in picture.shape[:2])
+        crops.append(picture[top : top + SIZE, left : left + SIZE])
+    return np.stack(crops)
+
+
+@pytest.fixture(scope="session")
+def trained(photographs: np.ndarray) -> Networks:
+    """MobileNetV2 with random weights, its normalisation fitted to the photographs, and a head with balanced bits."""
+    backbone = networks.build("mobilenet_v2", weights=None, image_size=SIZE)
+    layers = [layer for layer in backbone.modules() if isinstance(layer, nn.BatchNorm2d)]
+    whole = graph.ImageToEmbedding(backbone)
+    images = torch.from_numpy(photographs[:64])
+    for layer in layers:
+        layer.momentum = None
+        layer.train()
+    with torch.no_grad():
+        whole(images)
+        for layer in layers:
+            layer.eval()
+        embeddings = whole(images)
+    head = nn.Linear(embeddings.shape[1], BITS)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        head.weight.copy_(torch.randn(head.weight.shape, generator=generator) / 10)
+        head.bias.copy_(-(embeddings @ head.weight.T).mean(dim=0))
+    return Networks(backbone, head.eval())
+
+
+@pytest.fixture(scope="session")
+def contract() -> EncoderContract:
+    return EncoderContract(
+        bits=BITS,
+        image_size=SIZE,
+        resample="bilinear",
+        mean=networks.MEAN,
+        std=networks.STD,
+        method="nsh",
+        backbone="mobilenet_v2",
+        weights="none",
+        weights_sha256="",
+        backbone_sha256="b" * 64,
+        data_set="photographs",
+        split_sha256="c" * 64,
+        source_sha256="d" * 64,
+    )
+
+
+@pytest.fixture(scope="session")
+def backbone_model(trained: Networks) -> onnx.ModelProto:
+    return graph.export_backbone(trained.backbone, image_size=SIZE)
+
+
+@pytest.fixture(scope="session")
+def encoder_model(backbone_model: onnx.ModelProto, trained: Networks, contract: EncoderContract) -> onnx.ModelProto:
+    return graph.join_head(backbone_model, trained.head, contract)
+
+
+@pytest.fixture(scope="session")
+def encoder_path(encoder_model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("encoder") / "encoder.onnx"
+    graph.save(encoder_model, path)
+    return path

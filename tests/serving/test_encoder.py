@@ -1,0 +1,168 @@
+"""The encoder turns any kind of image into the code that its graph gives, and loses none for another's fault."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from nsh.core.codes import pack
+from nsh.core.contract import EncoderContract
+from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.files import sha256_file
+from nsh.core.preprocess import to_input
+from nsh.export import graph
+from nsh.serving.encoder import Encoder
+
+
+@pytest.fixture(scope="module")
+def encoder(encoder_path):
+    return Encoder(encoder_path, threads=1)
+
+
+@pytest.fixture(scope="module")
+def pictures(photographs):
+    """Four real photographs' crops, 64 x 64, as Pillow images."""
+    return [Image.fromarray(pixels) for pixels in photographs[:4]]
+
+
+def as_png(picture, path):
+    picture.save(path)
+    return path
+
+
+def test_the_file_says_what_it_is(encoder, encoder_path, contract):
+    assert encoder.contract == contract
+    assert encoder.sha256 == sha256_file(encoder_path)
+    assert encoder.dim == 1280
+
+
+def test_the_file_alone_in_another_folder_is_enough(encoder, encoder_path, pictures, tmp_path):
+    moved = shutil.copy(encoder_path, tmp_path / "ünï code.onnx")
+    again = Encoder(moved)
+    assert again.sha256 == encoder.sha256
+    assert np.array_equal(again.encode(pictures), encoder.encode(pictures))
+
+
+def test_paths_bytes_pillow_and_arrays_give_the_same_code(encoder, pictures, tmp_path):
+    picture = pictures[0]
+    path = as_png(picture, tmp_path / "日本 語.png")
+    codes = encoder.encode([path, str(path), path.read_bytes(), picture, np.asarray(picture)])
+    assert codes.dtype == np.uint8
+    assert codes.shape == (5, 2)
+    assert (codes == codes[0]).all()
+    assert np.array_equal(codes[:1], encoder.run(np.asarray(picture)[None]).code)
+
+
+def test_another_size_is_resized_by_the_contract(encoder, pictures):
+    large = pictures[0].resize((200, 90))
+    expected = encoder.run(to_input(large, size=64, resample="bilinear")[None]).code
+    assert np.array_equal(encoder.encode([large]), expected)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 64])
+def test_the_batch_size_does_not_show(encoder, photographs, batch):
+    images = photographs[:30]
+    assert np.array_equal(encoder.encode(images, batch=batch), encoder.run(images).code)
+
+
+def test_codes_are_the_logits_packed_and_differ(encoder, photographs):
+    code, logit, embedding = encoder.run(photographs[:64])
+    assert np.array_equal(code, pack(logit > 0))
+    assert len(np.unique(code, axis=0)) > 20
+    assert embedding.shape == (64, 1280)
+
+
+def test_one_bad_image_costs_no_other_its_code(encoder, pictures, tmp_path):
+    cut = as_png(pictures[1], tmp_path / "cut.png")
+    cut.write_bytes(cut.read_bytes()[:-800])
+    empty = tmp_path / "empty.jpg"
+    empty.touch()
+    images = [pictures[0], cut, pictures[1], empty, b"hello", tmp_path / "missing.jpg", pictures[2]]
+    results = list(encoder.encode_each(images, batch=2))
+    errors = [isinstance(result, UnreadableImage) for result in results]
+    assert errors == [False, True, False, True, True, True, False]
+    expected = encoder.encode(pictures[:3])
+    assert [code.tolist() for code, bad in zip(results, errors, strict=True) if not bad] == expected.tolist()
+    assert all(str(result) for result, bad in zip(results, errors, strict=True) if bad)
+
+
+def test_encode_names_the_image_it_cannot_read(encoder, pictures):
+    with pytest.raises(UnreadableImage, match="image 1: "):
+        encoder.encode([pictures[0], b"hello", pictures[1]])
+
+
+def test_all_images_bad(encoder):
+    assert all(isinstance(result, UnreadableImage) for result in encoder.encode_each([b"", b"x", b"y"]))
+
+
+def test_no_image(encoder):
+    assert encoder.encode([]).shape == (0, 2)
+    code, logit, embedding = encoder.run(np.empty((0, 64, 64, 3), np.uint8))
+    assert (code.shape, logit.shape, embedding.shape) == ((0, 2), (0, 12), (0, 1280))
+
+
+def test_images_are_read_as_they_are_needed(encoder, pictures):
+    taken = []
+
+    def stream():
+        for picture in pictures:
+            taken.append(picture)
+            yield picture
+
+    next(iter(encoder.encode_each(stream(), batch=2)))
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("one", ["a.jpg", b"bytes", Image.new("RGB", (4, 4)), np.zeros((8, 8, 3), np.uint8)])
+def test_one_image_is_not_taken_for_many(encoder, one):
+    with pytest.raises(CodesError, match="put it in a list"):
+        encoder.encode(one)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        np.zeros((2, 64, 64, 3), np.float32),
+        np.zeros((64, 64, 3), np.uint8),
+        np.zeros((2, 32, 32, 3), np.uint8),
+        np.zeros((2, 3, 64, 64), np.uint8),
+    ],
+)
+def test_a_batch_of_another_shape_is_refused(encoder, batch):
+    with pytest.raises(CodesError, match=r"the encoder takes uint8 \[n, 64, 64, 3\]"):
+        encoder.run(batch)
+
+
+def test_another_onnx_file_is_no_encoder(backbone_model, encoder_model, tmp_path):
+    graph.save(backbone_model, tmp_path / "backbone.onnx")
+    with pytest.raises(CodesError, match=r"backbone\.onnx is an ONNX model but no encoder"):
+        Encoder(tmp_path / "backbone.onnx")
+    model = onnx.ModelProto()
+    model.CopyFrom(encoder_model)
+    onnx.helper.set_model_props(model, {"nsh": json.dumps({"schema": 99})})
+    graph.save(model, tmp_path / "newer.onnx")
+    with pytest.raises(CodesError, match="contract schema 99"):
+        Encoder(tmp_path / "newer.onnx")
+
+
+ENCODE = """
+import sys
+from nsh.serving.encoder import Encoder
+print(Encoder(sys.argv[1]).encode([sys.argv[2]]).tobytes().hex())
+print(sorted({"torch", "torchvision", "onnx", "mlflow", "dvc", "pydantic", "pyarrow"} & set(sys.modules)))
+"""
+
+
+def test_encoding_needs_neither_torch_nor_onnx_nor_operations(encoder, encoder_path, pictures, tmp_path):
+    path = as_png(pictures[0], tmp_path / "a.png")
+    run = subprocess.run([sys.executable, "-c", ENCODE, encoder_path, path], capture_output=True, text=True, check=True)
+    assert run.stdout.split("\n")[:2] == [encoder.encode([path]).tobytes().hex(), "[]"]
+
+
+def test_the_contract_is_read_as_it_was_written(contract):
+    assert EncoderContract.from_json(contract.to_json()) == contract
