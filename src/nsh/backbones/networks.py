@@ -59,8 +59,8 @@ def build(name: str, *, weights: Path | None, image_size: int = 224) -> Backbone
     Args:
         name: a torchvision classifier, e.g. "mobilenet_v2", "vgg16" (its fc7 activations), "vit_b_16" (its
             class token).
-        weights: a state_dict file of the whole classifier or of all but its last layer (for mobilenet_v2 that is
-            its `.features`); None: random weights, the same each time.
+        weights: a state_dict file of the whole classifier, of all but its last layer, or of its `.features` where
+            nothing else but the last layer has weights; None: random weights, the same each time.
         image_size: pixels a side. Convolutional networks take most sizes; a vision transformer's position
             embeddings are resampled to it (Dosovitskiy et al., ICLR 2021, section 3.2).
 
@@ -117,7 +117,9 @@ def _read_state(path: Path) -> State:
     except FileNotFoundError as error:
         raise DataError(f"the weights {path} are not here: run the download stage, or correct the path") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise DataError(f"{path} is no file of weights that loads without running code ({type(error).__name__})") from error
+        raise DataError(
+            f"{path} is no file of weights that loads without running code ({type(error).__name__})"
+        ) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise DataError(f"{path} holds no state_dict (names and tensors): save `network.state_dict()`")
     return dict(state)
@@ -127,7 +129,7 @@ def _load(network: nn.Module, state: State, *, last: str) -> None:
     """Load `state` into the cut network, each tensor accounted for but batch counters, unused in evaluation."""
     expected = _without_counters(network.state_dict())
     state = {key: value for key, value in _without_counters(state).items() if not key.startswith(f"{last}.")}
-    state = _rename(_resample_positions(state, expected), expected)
+    state = _resample_positions(_with_prefix(state, expected), expected)
     missing = sorted(expected.keys() - state.keys())
     unknown = sorted(state.keys() - expected.keys())
     misfits = sorted(key for key in expected.keys() & state.keys() if expected[key].shape != state[key].shape)
@@ -143,18 +145,12 @@ def _without_counters(state: State) -> State:
     return {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
 
 
-def _rename(state: State, expected: State) -> State:
-    """Name the tensors as `expected` does if, in order, kind ("weight", "running_mean", ...) and shape all agree.
-
-    So a file of `.features` alone fits, and one whose layers are nested otherwise, such as the pypi MobileNetV2's.
-    """
-    if _outline(state) != _outline(expected):
+def _with_prefix(state: State, expected: State) -> State:
+    """Name the tensors of a file of `.features` alone as the whole network names them."""
+    prefix = "features."
+    if any(key.startswith(prefix) for key in state) or not all(key.startswith(prefix) for key in expected):
         return state
-    return dict(zip(expected, state.values(), strict=True))
-
-
-def _outline(state: State) -> list[tuple[str, torch.Size]]:
-    return [(key.rpartition(".")[2], value.shape) for key, value in state.items()]
+    return {prefix + key: value for key, value in state.items()}
 
 
 def _resample_positions(state: State, expected: State) -> State:

@@ -1,0 +1,207 @@
+"""Embeddings of clean images and of augmented views, written as they are made and taken up again after a kill.
+
+The file grows batch by batch in the order of the images, so its length says how far it is. Batches are cut by
+`batch` alone and views are drawn from generators of their own: the bytes do not depend on the number of workers.
+It does not know what runs the network: `embed` is a callable.
+"""
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from nsh.core.errors import DataError, UnreadableImage
+from nsh.core.preprocess import to_input
+from nsh.core.progress import Progress, no_progress
+from nsh.training.augment import augment, view_generator
+
+Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+"""Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; called by several threads at once."""
+Load = Callable[[str], Image.Image]
+"""An id to its image, upright 8-bit RGB; called by several threads at once."""
+
+_AHEAD = 2  # batches made ahead for each worker
+_COPIED = 4096  # rows copied at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feed:
+    """How images reach the network.
+
+    Attributes:
+        load: gives the image of an id.
+        embed: gives the embeddings of a batch.
+        dim: length d of an embedding.
+        size: S, pixels a side.
+        resample: name of Pillow's filter.
+        batch: images embedded in one call; of views at least all those of one image.
+        workers: threads that decode, augment and call `embed`.
+    """
+
+    load: Load
+    embed: Embed
+    dim: int
+    size: int
+    resample: str
+    batch: int
+    workers: int
+
+
+def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progress = no_progress) -> None:
+    """Write the embeddings of the images `ids` to the .npy file `path`, float32 [len(ids), d].
+
+    A file that an interrupted call with the same arguments left at `path` is continued; a whole one is left alone.
+
+    Raises:
+        DataError: an image cannot be read, or an embedding is NaN or infinite.
+    """
+
+    def make(start: int) -> NDArray[np.float32]:
+        batch = ids[start : start + feed.batch]
+        inputs = [to_input(_load(feed, name), size=feed.size, resample=feed.resample) for name in batch]
+        return _embed(feed, np.stack(inputs), batch)
+
+    _grow(path, (len(ids), feed.dim), np.float32, step=feed.batch, make=make, workers=feed.workers, progress=progress)
+
+
+def embed_views(
+    ids: Sequence[str], *, feed: Feed, views: int, seed: int, path: Path, progress: Progress = no_progress
+) -> None:
+    """Write the embeddings of `views` augmented views of each image to the .npy file `path`.
+
+    The array is float16 [len(ids), views, d]; view v of image i is drawn by `view_generator(seed, image=i, view=v)`.
+    An interrupted call is continued as by `embed_images`.
+
+    Raises:
+        DataError: an image cannot be read, or an embedding is NaN or beyond float16's 65,504.
+    """
+    step = max(1, feed.batch // views)
+
+    def make(start: int) -> NDArray[np.float16]:
+        batch = ids[start : start + step]
+        inputs = [
+            pixels for row, name in enumerate(batch, start) for pixels in _draw_views(feed, name, row, views, seed)
+        ]
+        names = [name for name in batch for _ in range(views)]
+        return _halve(_embed(feed, np.stack(inputs), names), names).reshape(len(batch), views, feed.dim)
+
+    shape = (len(ids), views, feed.dim)
+    _grow(path, shape, np.float16, step=step, make=make, workers=feed.workers, progress=progress)
+
+
+def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
+    """Write the rows `rows` of the array [n, d] in the .npy file `source` to the .npy file `path`."""
+    array = np.load(source, mmap_mode="r")
+
+    def make(start: int) -> NDArray[Any]:
+        chosen: NDArray[Any] = array[rows[start : start + _COPIED]]
+        return chosen
+
+    shape = (len(rows), array.shape[1])
+    _grow(path, shape, array.dtype.type, step=_COPIED, make=make, workers=1, progress=no_progress)
+
+
+def _draw_views(feed: Feed, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    image = _load(feed, name)
+    for view in range(views):
+        yield augment(image, view_generator(seed, image=row, view=view), size=feed.size, resample=feed.resample)
+
+
+def _load(feed: Feed, name: str) -> Image.Image:
+    try:
+        return feed.load(name)
+    except UnreadableImage as error:
+        raise DataError(
+            f"image {name!r} was readable when the split was drawn and is not now ({error}): "
+            "restore it, or draw the split again with `dvc repro -f split`"
+        ) from error
+
+
+def _embed(feed: Feed, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
+    embeddings = feed.embed(inputs)
+    if embeddings.shape != (len(names), feed.dim):
+        raise DataError(f"found embeddings {list(embeddings.shape)}, the backbone promised [{len(names)}, {feed.dim}]")
+    _check_finite(embeddings, names, "NaN or infinite: check the backbone's weights")
+    return embeddings
+
+
+def _halve(embeddings: NDArray[np.float32], names: Sequence[str]) -> NDArray[np.float16]:
+    with np.errstate(over="ignore"):  # what overflows is named below
+        halves = embeddings.astype(np.float16)
+    _check_finite(halves, names, f"beyond float16's {np.finfo(np.float16).max:.0f}: choose another backbone or weights")
+    return halves
+
+
+def _check_finite(embeddings: NDArray[Any], names: Sequence[str], fault: str) -> None:
+    broken = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+    if len(broken):
+        raise DataError(f"the embedding of image {names[broken[0]]!r} is {fault}")
+
+
+def _grow(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: type[np.generic],
+    *,
+    step: int,
+    make: Callable[[int], NDArray[Any]],
+    workers: int,
+    progress: Progress,
+) -> None:
+    """Append `make(start)`, rows start to start + step, until the .npy file at `path` is whole."""
+    header = _header(shape, dtype)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with path.open("r+b") as file:
+        rows = _resume(
+            file, header, row_bytes=int(np.prod(shape[1:])) * np.dtype(dtype).itemsize, step=step, rows=shape[0]
+        )
+        starts = range(rows, shape[0], step)
+        batches = _in_order(make, starts, workers=workers)
+        for batch in progress(batches, desc=path.stem, total=len(starts)):
+            file.write(np.ascontiguousarray(batch, dtype=dtype).data)
+            file.flush()
+
+
+def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
+    """NumPy's own, and not its memory map nor its `save`: neither can say that the disk is full."""
+    buffer = io.BytesIO()
+    description = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, description)
+    return buffer.getvalue()
+
+
+def _resume(file: BinaryIO, header: bytes, *, row_bytes: int, step: int, rows: int) -> int:
+    """Set `file` behind its last whole batch and return the rows before it; begin it where it is not this array's."""
+    done = 0
+    if file.read(len(header)) == header:
+        done = (file.seek(0, io.SEEK_END) - len(header)) // row_bytes
+        done = rows if done >= rows else done - done % step
+    else:
+        file.seek(0)
+        file.write(header)
+    file.truncate(len(header) + done * row_bytes)
+    file.seek(0, io.SEEK_END)
+    return done
+
+
+def _in_order(make: Callable[[int], NDArray[Any]], starts: Sequence[int], *, workers: int) -> Iterator[NDArray[Any]]:
+    """Yield `make(start)` in the order of `starts`, a few made ahead by `workers` threads."""
+    pool = ThreadPoolExecutor(workers)
+    waiting: deque[Future[NDArray[Any]]] = deque()
+    try:
+        for start in starts:
+            waiting.append(pool.submit(make, start))
+            if len(waiting) > _AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
