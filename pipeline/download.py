@@ -18,10 +18,11 @@ RAW = Path("data/raw")
 
 
 def main() -> None:
-    """Fetch the data set and the backbone's weights."""
+    """Fetch the backbone's weights and the data set: the smaller, and the likelier to be misspelt, first."""
     params = read_params()
-    registry.fetch(params.dataset.name, raw=RAW, root=params.dataset.root, progress=tqdm, say=tqdm.write)
-    weights.fetch(params.backbone.name, params.backbone.weights, into=RAW / "weights", progress=tqdm, say=tqdm.write)
+    backbone, data_set = params.backbone, params.dataset
+    weights.fetch(backbone.name, backbone.weights, into=RAW / "weights", progress=tqdm, say=tqdm.write)
+    registry.fetch(data_set.name, raw=RAW, root=data_set.root, progress=tqdm, say=tqdm.write)
     shutil.rmtree(CACHE, ignore_errors=True)
 
 

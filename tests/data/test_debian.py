@@ -86,9 +86,9 @@ def test_an_ordinary_user_needs_no_rights(repository: Path, tmp_path: Path) -> N
     out = tmp_path / "out"
     out.mkdir()
     os.chown(out, 65534, 65534)
-    code = f"import pathlib; from nsh.data.debian import fetch_package; fetch_package('tiny-set', into=pathlib.Path({str(out)!r}))"
+    code = "import sys, pathlib, nsh.data.debian as d; d.fetch_package('tiny-set', into=pathlib.Path(sys.argv[1]))"
     subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code],
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code, out],
         check=True,
         env={**os.environ, "HOME": "/nonexistent", "TMPDIR": str(out), "PYTHONDONTWRITEBYTECODE": "1"},
     )

@@ -142,7 +142,7 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
 
 def test_names_that_are_not_utf8_are_left_out(tmp_path: Path) -> None:
     paint(tmp_path / "root/cat/1.png")
-    os.rename(paint(tmp_path / "root/cat/2.png"), os.fsencode(tmp_path / "root/cat") + b"/\xff.png")
+    paint(tmp_path / "root/cat/2.png").rename(tmp_path / "root/cat" / os.fsdecode(b"\xff.png"))
     assert open_tree(tmp_path).ids == ["cat/1.png"]
 
 
@@ -175,7 +175,7 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     path = paint(tmp_path / "root/cat/1.png")
     images = open_tree(tmp_path)
     paint(path, 9)
-    with pytest.raises(DataError, match="'cat/1.png' has changed since the download stage"):
+    with pytest.raises(DataError, match=r"'cat/1.png' has changed since the download stage"):
         images.inspect("cat/1.png")
     path.unlink()
     with pytest.raises(DataError, match="cannot be read any more"):

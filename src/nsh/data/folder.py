@@ -52,7 +52,7 @@ def fetch(*, raw: Path, root: Path, progress: Progress = no_progress, say: Calla
     with atomic_folder(raw) as folder:
         with (folder / _INVENTORY).open("w", encoding="utf-8") as file:
             for path in progress(found, desc="hashing images", total=len(found)):
-                file.write(json.dumps(_entry(root, path), ensure_ascii=False) + "\n")
+                file.write(json.dumps(_entry(root, path)) + "\n")
         write_json(folder / _HEADER, {"images": len(found), "ignored": dict(sorted(ignored.items()))})
     say(f"{raw.name}: {len(found)} images in {root}; {_describe(ignored)}")
 
@@ -168,7 +168,7 @@ def open_images(name: str, *, raw: Path, root: Path, labels: str) -> FolderImage
     """
     if not is_inventory(raw):
         raise DataError(f"{raw} has no inventory of images: run `dvc repro download`")
-    entries = [json.loads(line) for line in (raw / _INVENTORY).read_text(encoding="utf-8").split("\n") if line]
+    entries = [json.loads(line) for line in (raw / _INVENTORY).read_text(encoding="utf-8").splitlines()]
     if len(entries) != read_json(raw / _HEADER)["images"]:
         raise DataError(f"{raw / _INVENTORY} is not whole: run `dvc repro -f download`")
     return FolderImages(name, entries, root=root, labels=labels)

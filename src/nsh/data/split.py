@@ -78,7 +78,7 @@ def write(split: Split, directory: Path) -> None:
             rows = split.parts[part]
             columns = {"id": rows.ids, "labels": _labels(rows), "sha256": rows.sha256}
             pq.write_table(pa.table(columns, schema=_SCHEMA), folder / f"{part}.parquet")
-        lines = [json.dumps({"id": name, "error": error}, ensure_ascii=False) for name, error in split.unreadable]
+        lines = [json.dumps({"id": name, "error": error}) for name, error in split.unreadable]
         (folder / "unreadable.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         write_json(folder / "split.json", _header(split))
 
