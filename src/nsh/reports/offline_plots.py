@@ -39,7 +39,9 @@ def make_page() -> str:
     try:
         import vl_convert
     except ImportError as error:
-        raise ConfigError("vl-convert-python carries the Vega libraries and is not installed: run make setup") from error
+        raise ConfigError(
+            "vl-convert-python, which carries the Vega libraries, is not installed: run make setup"
+        ) from error
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return PAGE.replace("BUNDLE", bundle.replace("</script", "<\\/script"))
 

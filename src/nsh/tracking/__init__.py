@@ -1,0 +1,24 @@
+"""The one room that imports MLflow, and only inside its functions: runs, curves, comparison and model versions.
+
+DVC owns files, MLflow owns what is said about them. No run id ever reaches a DVC output: a run is found by the digest
+of what it made.
+"""
+
+from nsh.tracking.live import Report, training_run
+from nsh.tracking.recording import Outcome, record, sync
+from nsh.tracking.registration import model_name
+from nsh.tracking.registry import Promotion, Version, download_encoder, list_versions, promote
+
+__all__ = [
+    "Outcome",
+    "Promotion",
+    "Report",
+    "Version",
+    "download_encoder",
+    "list_versions",
+    "model_name",
+    "promote",
+    "record",
+    "sync",
+    "training_run",
+]

@@ -1,0 +1,107 @@
+"""Which revision of code and data a result belongs to, from git and dvc.lock. Knows nothing of MLflow.
+
+A commit alone does not say it (results are committed after the run that made them), nor does the whole dvc.lock
+(it changes while the pipeline runs). A pair's own entries in dvc.lock, from download to export, are final
+before it is evaluated, are the same in every clone, and can be found again in any commit.
+"""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nsh.tracking.results import Pair
+
+SHARED_STAGES = ("download", "split", "embed")
+SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # what a run depends on and git tracks
+
+
+def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
+    """Tags that name the code and the data of `pair`; a tag that cannot be known is left out."""
+    tags: dict[str, str] = {}
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit:
+        changed = _git(folder, "status", "--porcelain", "--", *SOURCES)
+        tags |= {"mlflow.source.git.commit": commit, "git_commit": commit, "git_dirty": str(bool(changed)).lower()}
+    lock = lock_digest(folder, pair)
+    return tags | ({"dvc_lock_md5": lock} if lock else {})
+
+
+def lock_digest(folder: Path, pair: Pair) -> str | None:
+    """MD5 of the pair's entries in dvc.lock, download to export; None if one is missing."""
+    stages = _read_lock(folder)
+    names = [*SHARED_STAGES, f"train@{pair.key}", f"export@{pair.key}"]
+    if not set(names) <= stages.keys():
+        return None
+    entries = json.dumps([stages[name] for name in names], sort_keys=True)
+    return hashlib.md5(entries.encode(), usedforsecurity=False).hexdigest()
+
+
+def find_stale(folder: Path, pair: Pair) -> list[str]:
+    """What on disk is not what dvc.lock says made the pair's results: parameters, then files.
+
+    Empty where dvc.lock does not know the pair: then nothing contradicts the files.
+    """
+    stages = _read_lock(folder)
+    names = [*SHARED_STAGES, *(f"{stage}@{pair.key}" for stage in ("train", "export", "encode", "evaluate"))]
+    entries = [stages[name] for name in names if name in stages]
+    current = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    stale = [key for entry in entries for key in _changed_parameters(entry, current)]
+    stale += [path for entry in entries for path in _changed_files(entry, folder)]
+    return list(dict.fromkeys(stale))
+
+
+def _changed_parameters(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    recorded = entry.get("params", {}).get("params.yaml", {})
+    return [key for key, value in recorded.items() if _with_numbers(_look_up(current, key)) != _with_numbers(value)]
+
+
+def _with_numbers(value: Any) -> Any:
+    """`value` with every string that is a number made one: PyYAML reads 3e-4 as text, DVC as a number."""
+    if isinstance(value, Mapping):
+        return {key: _with_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(item) for item in value]
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _changed_files(entry: Mapping[str, Any], folder: Path) -> list[str]:
+    """Outputs that are single files and differ; folders are data and codes, which the files below name by digest."""
+    changed = []
+    for output in entry.get("outs", []):
+        path = folder / output["path"]
+        if path.is_file() and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != output["md5"]:
+            changed.append(output["path"])
+    return changed
+
+
+def _look_up(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
+
+
+def _read_lock(folder: Path) -> dict[str, Any]:
+    try:
+        lock = yaml.safe_load((folder / "dvc.lock").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    stages: dict[str, Any] = (lock or {}).get("stages", {})
+    return stages
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Output of a git command, empty where there is no git or no repository."""
+    try:
+        return subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,123 @@
+"""The run that is open while a head is trained: curves appear in MLflow epoch by epoch.
+
+A store that does not answer never stops the training: records are kept, sent when it answers again, and `nsh track
+sync` adds what is still missing at the end. It knows nothing of what is trained.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nsh.config import Params
+from nsh.core.errors import NonFiniteLoss
+from nsh.core.files import sha256_file
+from nsh.tracking.lineage import revision_tags
+from nsh.tracking.results import Pair, numbers
+from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, log_metrics, param_entities
+from nsh.tracking.store import Store, UnreachableStoreError, open_store, plain_errors
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+
+Report = Callable[[Mapping[str, Any]], None]
+RETRY_AFTER = 60.0  # seconds between two tries to reach a store that did not answer
+HINT = "training goes on, `nsh track sync` adds the run afterwards"
+
+
+@contextmanager
+def training_run(folder: Path, params: Params, *, method: str, bits: int, head: Path) -> Iterator[Report]:
+    """Open a run for the block and yield the callable that takes one record an epoch.
+
+    A record holds "epoch" (from 1) and numbers by name. The block writes `head` before it ends; its digest is what
+    the later stages find the run by. The run ends FINISHED, KILLED on Ctrl-C and SIGTERM (as `SystemExit`), else
+    FAILED.
+
+    Args:
+        folder: where params.yaml lies.
+        params: what the run is started with.
+        method: one of `params.methods`.
+        bits: length of a code.
+        head: the file that training leaves, models/<method>-<bits>/head.pt.
+
+    Raises:
+        TrackingError: `MLFLOW_TRACKING_URI` is no store, or the experiment was deleted: said before hours are spent.
+        NonFiniteLoss: by the callable, for a record with a number that is NaN or infinite.
+    """
+    run = _LiveRun(folder, params, pair=Pair(method, bits))
+    try:
+        yield run.report
+    except NonFiniteLoss:
+        run.end("FAILED", tags={"nonfinite": "true"})
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        run.end("KILLED", tags={})
+        raise
+    except BaseException:
+        run.end("FAILED", tags={})
+        raise
+    run.end("FINISHED", tags={"head_sha256": sha256_file(head)})
+
+
+class _LiveRun:
+    """A run that may lose its store and find it again."""
+
+    def __init__(self, folder: Path, params: Params, *, pair: Pair) -> None:
+        self._pair = pair
+        self._pending: list[Metric] = []
+        self._retry_at = 0.0
+        self._warned = False
+        self._store: Store | None = None
+        self._run_id = ""
+        with self._surviving():
+            store = open_store(folder, experiment=experiment_of(params))
+            tags = {"source": "training"} | revision_tags(folder, pair)
+            with plain_errors(store.uri):
+                self._run_id = create_run(store, pair, tags=tags)
+                self._store = store
+                store.client.log_batch(self._run_id, params=param_entities(params, pair))
+
+    def report(self, record: Mapping[str, Any]) -> None:
+        values = numbers(record)
+        bad = [name for name, value in values.items() if not math.isfinite(value)]
+        if bad:
+            raise NonFiniteLoss(
+                f"{self._pair.key}: {', '.join(bad)} is not finite in epoch {record.get('epoch')}: "
+                "lower the learning rate or raise the temperatures"
+            )
+        from mlflow.entities import Metric
+
+        step, now = int(values.pop("epoch")), int(time.time() * 1000)
+        self._pending += [Metric(CURVE_PREFIX + name, value, now, step) for name, value in values.items()]
+        if time.monotonic() >= self._retry_at:
+            self._send()
+
+    def end(self, status: str, *, tags: Mapping[str, str]) -> None:
+        self._send()
+        if self._store is None:
+            return
+        with self._surviving(), plain_errors(self._store.uri):
+            for name, value in tags.items():
+                self._store.client.set_tag(self._run_id, name, value)
+            self._store.client.set_terminated(self._run_id, status)
+
+    def _send(self) -> None:
+        if self._store is None or not self._pending:
+            return
+        with self._surviving(), plain_errors(self._store.uri):
+            log_metrics(self._store, self._run_id, self._pending)
+            self._pending = []
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Let the training go on where the store does not, and say so once."""
+        try:
+            yield
+        except UnreachableStoreError as error:
+            self._retry_at = time.monotonic() + RETRY_AFTER
+            if not self._warned:
+                print(f"warning: {error}; {HINT}", file=sys.stderr)
+            self._warned = True

@@ -1,0 +1,67 @@
+"""An encoder file as the folder MLflow calls a model: loadable by `mlflow.onnx`, servable by `mlflow models serve`.
+
+The ONNX file inside is the very file that was measured, byte for byte. Knows nothing of runs or versions.
+"""
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsh.core.contract import METADATA_KEY, EncoderContract
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+    from onnx import ModelProto
+
+ENCODER_FILE = "model.onnx"
+
+
+def package(encoder: Path, *, into: Path) -> Path:
+    """Make the model folder `into` of the ONNX file `encoder`, and return it.
+
+    Raises:
+        CodesError: the file carries no contract.
+    """
+    import mlflow.onnx
+    import onnx
+
+    model = onnx.load(encoder)
+    text = next((entry.value for entry in model.metadata_props if entry.key == METADATA_KEY), "")
+    contract = EncoderContract.from_json(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+        mlflow.onnx.save_model(
+            model,
+            str(into),
+            signature=_signature(contract, dim=_embedding_dim(model)),
+            pip_requirements=["onnxruntime", "numpy"],
+            onnx_execution_providers=["CPUExecutionProvider"],
+            metadata={METADATA_KEY: contract.to_json()},
+            save_as_external_data=False,
+        )
+    shutil.copyfile(encoder, into / ENCODER_FILE)  # save_model serialises anew, and a digest must stay
+    return into
+
+
+def _signature(contract: EncoderContract, *, dim: int) -> "ModelSignature":
+    import numpy as np
+    from mlflow.models import ModelSignature
+    from mlflow.types import Schema, TensorSpec
+
+    size, code_bytes = contract.image_size, -(-contract.bits // 8)
+    return ModelSignature(
+        inputs=Schema([TensorSpec(np.dtype(np.uint8), (-1, size, size, 3), "image")]),
+        outputs=Schema(
+            [
+                TensorSpec(np.dtype(np.uint8), (-1, code_bytes), "code"),
+                TensorSpec(np.dtype(np.float32), (-1, contract.bits), "logit"),
+                TensorSpec(np.dtype(np.float32), (-1, dim), "embedding"),
+            ]
+        ),
+    )
+
+
+def _embedding_dim(model: "ModelProto") -> int:
+    output = next(output for output in model.graph.output if output.name == "embedding")
+    return int(output.type.tensor_type.shape.dim[1].dim_value)

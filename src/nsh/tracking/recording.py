@@ -1,0 +1,181 @@
+"""Results on disk into MLflow: what a stage adds to its run, and what `nsh track sync` adds for stages DVC skipped.
+
+A result is recorded once: its run carries the tag `result_sha256`, set last, so that a recording that was cut short
+is taken up again and a whole one is left alone.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsh.config import Params
+from nsh.core.errors import TrackingError
+from nsh.tracking.lineage import find_stale, revision_tags
+from nsh.tracking.registration import register
+from nsh.tracking.results import Pair, Results, read_results
+from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, find_runs, log_metrics, param_entities
+from nsh.tracking.store import Store, open_store, plain_errors
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+K_PREFIX = "curve/"  # of figures over k instead of over epochs
+DIGEST_LENGTH = 32  # characters; MLflow keeps 36 of a data set's digest
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `sync` did for one pair."""
+
+    key: str
+    done: str  # "added", "there already" or "skipped"
+    reason: str = ""
+
+
+def record(folder: Path, params: Params, *, method: str, bits: int) -> None:
+    """Add a pair's results to the run that trained its head, or to a new one; called when its metrics are written.
+
+    Trouble with MLflow is a warning: the results are on disk, and `sync` records them later.
+    """
+    try:
+        _record(open_store(folder, experiment=experiment_of(params)), folder, params, pair=Pair(method, bits))
+    except TrackingError as error:
+        print(f"warning: {error}; the results are on disk, `nsh track sync` records them", file=sys.stderr)
+
+
+def sync(folder: Path, params: Params) -> list[Outcome]:
+    """Record every pair of the matrix whose results are on disk and not yet in MLflow. A second call adds nothing.
+
+    Raises:
+        TrackingError: MLflow cannot be used, or a pair's metrics are not finite.
+    """
+    store = open_store(folder, experiment=experiment_of(params))
+    pairs = [Pair(method, bits) for method in params.matrix.methods for bits in params.matrix.bits]
+    return [_sync_pair(store, folder, params, pair=pair) for pair in pairs]
+
+
+def _sync_pair(store: Store, folder: Path, params: Params, *, pair: Pair) -> Outcome:
+    stale = find_stale(folder, pair)
+    if stale:
+        return Outcome(pair.key, "skipped", f"{', '.join(stale)} changed since dvc.lock: run `dvc repro`")
+    try:
+        read_results(folder, pair)
+    except TrackingError as error:
+        return Outcome(pair.key, "skipped", str(error))
+    added = _record(store, folder, params, pair=pair)
+    return Outcome(pair.key, "added" if added else "there already")
+
+
+def _record(store: Store, folder: Path, params: Params, *, pair: Pair) -> bool:
+    """Record one pair; False if it was there already.
+
+    Raises:
+        TrackingError: a result is missing, or a metric is not finite (its run is then marked FAILED).
+    """
+    results = read_results(folder, pair)
+    with plain_errors(store.uri):
+        run = _choose_run(find_runs(store, head_sha256=results.head_sha256), results)
+        if run is not None and _result_of(run) == results.sha256:
+            return False
+        tags = revision_tags(folder, pair) | {"head_sha256": results.head_sha256, "split_sha256": _split(results)}
+        if run is None:
+            run_id = create_run(store, pair, tags=tags | {"source": "dvc-cache"})
+            store.client.log_batch(run_id, params=param_entities(params, pair))
+        else:
+            run_id = str(run.info.run_id)
+            _set_tags(store, run_id, tags)
+        _add(store, run_id, results, tags=tags)
+    return True
+
+
+def _choose_run(runs: "list[Run]", results: Results) -> "Run | None":
+    """The run that has this result, else the newest one if it has none yet."""
+    same = [run for run in runs if _result_of(run) == results.sha256]
+    if runs and _result_of(runs[0]) is None:
+        return runs[0]
+    return same[0] if same else None
+
+
+def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -> None:
+    """Everything but the run itself; `result_sha256` comes last."""
+    if results.nonfinite:
+        _set_tags(store, run_id, {"nonfinite": "true"})
+        store.client.set_terminated(run_id, "FAILED")
+        raise TrackingError(
+            f"{results.pair.key}: {', '.join(results.nonfinite)} is not finite, nothing is recorded: evaluate it again"
+        )
+    run = store.client.get_run(run_id)
+    _add_curves(store, run, results)
+    _add_data_set(store, run, results)
+    for path in results.files:
+        store.client.log_artifact(run_id, str(path))
+    for path in results.curves:
+        store.client.log_artifact(run_id, str(path), "curves")
+    version = register(store, run_id, results, tags=tags)
+    _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
+    store.client.set_terminated(run_id, "FINISHED")
+    _set_tags(store, run_id, {"result_sha256": results.sha256})
+
+
+def _add_curves(store: Store, run: "Run", results: Results) -> None:
+    """Final figures, precision over k, and the epochs that the live run did not report (an interrupted one)."""
+    from mlflow.entities import Metric
+
+    run_id, time = str(run.info.run_id), int(run.info.start_time)  # one time: logged twice, it is still one point
+    metrics = [Metric(name, value, time, 0) for name, value in results.metrics.items()]
+    metrics += [Metric(f"{K_PREFIX}precision_at_k", value, time, k) for k, value in _thin(results.precision_at_k)]
+    steps = {
+        name: {point.step for point in store.client.get_metric_history(run_id, name)}
+        for name in run.data.metrics
+        if name.startswith(CURVE_PREFIX)
+    }
+    for row in results.history:
+        step = int(row["epoch"])
+        values = {CURVE_PREFIX + name: value for name, value in row.items() if name != "epoch"}
+        metrics += [
+            Metric(name, value, time, step) for name, value in values.items() if step not in steps.get(name, ())
+        ]
+    log_metrics(store, run_id, metrics)
+
+
+def _thin(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Every k to 20, then steps that grow with k: a curve of some 60 points looks the same as one of 1000."""
+    kept, limit = [], 0.0
+    for k, value in points:
+        if k >= limit or (k, value) == points[-1]:
+            kept.append((k, value))
+            limit = k * 1.08 if k > 12 else k + 1
+    return kept
+
+
+def _add_data_set(store: Store, run: "Run", results: Results) -> None:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    if run.inputs and run.inputs.dataset_inputs:
+        return
+    split = results.split
+    profile = json.dumps({name: int(count) for name, count in split["counts"].items()})
+    data_set = Dataset(
+        name=split["data_set"],
+        digest=_split(results)[:DIGEST_LENGTH],
+        source_type="local",
+        source=json.dumps({"uri": "data/split", "sha256": _split(results)}),
+        profile=profile,
+    )
+    store.client.log_inputs(run.info.run_id, [DatasetInput(data_set, [InputTag("mlflow.data.context", "training")])])
+
+
+def _split(results: Results) -> str:
+    return str(results.split["sha256"])
+
+
+def _result_of(run: "Run") -> str | None:
+    tag = run.data.tags.get("result_sha256")
+    return None if tag is None else str(tag)
+
+
+def _set_tags(store: Store, run_id: str, tags: dict[str, str]) -> None:
+    for name, value in tags.items():
+        store.client.set_tag(run_id, name, value)

@@ -1,0 +1,99 @@
+"""Encoders become versions of a registered model, and the newest good one its challenger.
+
+One registered model for each data set, method and code length, e.g. `fashion-mnist-nsh-32`: the versions of one model
+replace each other in production, and only encoders of one length whose codes can be compared do. (With one model
+for all, `challenger` would be whichever pair of the matrix was evaluated last.)
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsh.tracking.packaging import package
+from nsh.tracking.results import Results
+from nsh.tracking.store import Store
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+    from mlflow.tracking import MlflowClient
+
+CHALLENGER = "challenger"
+MIN_BIT_AGREEMENT = 0.999  # of torch and onnxruntime; the export stage refuses less, and so does the registry
+
+
+def model_name(data_set: str, *, method: str, bits: int) -> str:
+    """Name of the registered model that a pair's encoders are versions of."""
+    return f"{data_set}-{method}-{bits}"
+
+
+def failed_gates(results: Results) -> list[str]:
+    """Why the encoder may not be challenger; empty if it may."""
+    failed = [f"{name} is not finite" for name in results.nonfinite]
+    agreement = float(results.parity["bit_agreement"])
+    if not agreement >= MIN_BIT_AGREEMENT:
+        failed.append(f"bits agree with torch by {agreement:.4%}, at least {MIN_BIT_AGREEMENT:.1%} are asked for")
+    return failed
+
+
+def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, str]) -> str:
+    """Find or make the version that holds this very encoder; make it challenger if it passes and is the newest.
+
+    Returns:
+        "name/version".
+    """
+    name = model_name(results.split["data_set"], method=results.pair.method, bits=results.pair.bits)
+    _ensure_model(store.client, name)
+    found = store.client.search_model_versions(f"name = '{name}' and tags.encoder_sha256 = '{results.encoder_sha256}'")
+    failed = failed_gates(results)
+    tags = _version_tags(results, failed) | {tag: tags[tag] for tag in ("git_commit", "dvc_lock_md5") if tag in tags}
+    version = found[0] if found else _make_version(store, run_id, results, name=name, tags=tags)
+    for tag, value in tags.items() if found else ():
+        store.client.set_model_version_tag(name, version.version, tag, value)
+    current = alias_version(store.client, name, CHALLENGER)
+    if not failed and (current is None or int(current) < int(version.version)):
+        store.client.set_registered_model_alias(name, CHALLENGER, version.version)
+    return f"{name}/{version.version}"
+
+
+def alias_version(client: "MlflowClient", name: str, alias: str) -> str | None:
+    """The version that `alias` stands for, None if it stands for none."""
+    version = client.get_registered_model(name).aliases.get(alias)
+    return None if version is None else str(version)
+
+
+def _ensure_model(client: "MlflowClient", name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name, description="Image encoder to binary codes, made by the NSH pipeline.")
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _make_version(store: Store, run_id: str, results: Results, *, name: str, tags: Mapping[str, str]) -> "ModelVersion":
+    """Upload the encoder as a model of the run and make it the next version of `name`."""
+    from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+
+    model = store.client.create_logged_model(store.experiment_id, name="encoder", source_run_id=run_id)
+    with tempfile.TemporaryDirectory() as scratch:
+        store.client.log_model_artifacts(model.model_id, str(package(results.encoder, into=Path(scratch) / "model")))
+    store.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    store.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    return store.client.create_model_version(
+        name, source=model.artifact_location, run_id=run_id, model_id=model.model_id, tags=dict(tags)
+    )
+
+
+def _version_tags(results: Results, failed: list[str]) -> dict[str, str]:
+    figures = {name: f"{value:.6g}" for name, value in results.metrics.items() if name.startswith("mAP")}
+    return figures | {
+        "method": results.pair.method,
+        "bits": str(results.pair.bits),
+        "encoder_sha256": results.encoder_sha256,
+        "head_sha256": results.head_sha256,
+        "split_sha256": str(results.split["sha256"]),
+        "bit_agreement": str(results.parity["bit_agreement"]),
+        "gates": "; ".join(failed) or "passed",
+    }

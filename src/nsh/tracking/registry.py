@@ -1,0 +1,151 @@
+"""The registry as its user meets it: list what is registered, promote a champion, get an encoder file back.
+
+It changes one alias and nothing else. Knows nothing of how versions are made.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsh.core.errors import TrackingError
+from nsh.core.files import atomic_path, sha256_file
+from nsh.tracking.packaging import ENCODER_FILE
+from nsh.tracking.registration import CHALLENGER, alias_version
+from nsh.tracking.store import open_client, plain_errors, store_uri
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+    from mlflow.tracking import MlflowClient
+
+CHAMPION = "champion"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One registered encoder, as `nsh registry list` shows it."""
+
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What `promote` changed."""
+
+    name: str
+    version: str
+    before: str | None  # the version that was champion
+
+
+def list_versions(folder: Path) -> list[Version]:
+    """Every version in the store of the project in `folder`, by name, newest first.
+
+    Raises:
+        TrackingError: the store cannot be used.
+    """
+    uri = store_uri(folder)
+    client = open_client(uri)
+    with plain_errors(uri):
+        aliases = {model.name: model.aliases for model in client.search_registered_models(max_results=1000)}
+        found = client.search_model_versions(max_results=1000)
+    versions = [
+        Version(
+            item.name,
+            str(item.version),
+            tuple(sorted(alias for alias, number in aliases[item.name].items() if str(number) == str(item.version))),
+            dict(item.tags),
+        )
+        for item in found
+        if "encoder_sha256" in item.tags
+    ]
+    return sorted(versions, key=lambda version: (version.name, -int(version.version)))
+
+
+def promote(folder: Path, model: str) -> Promotion:
+    """Make a version its model's champion: `name` (its challenger), `name/version` or `name@alias`.
+
+    Raises:
+        TrackingError: there is no such model, version or alias, or the version failed its gates.
+    """
+    uri = store_uri(folder)
+    client = open_client(uri)
+    reference = model.removeprefix("models:/")
+    if "@" not in reference and "/" not in reference:
+        reference = f"{reference}@{CHALLENGER}"
+    with plain_errors(uri):
+        version = _find_version(client, reference)
+        if version.tags.get("gates") != "passed":
+            raise TrackingError(
+                f"{version.name}/{version.version} did not pass its gates "
+                f"({version.tags.get('gates', 'never judged')}): `nsh registry list` shows those that did"
+            )
+        before = alias_version(client, version.name, CHAMPION)
+        client.set_registered_model_alias(version.name, CHAMPION, version.version)
+    return Promotion(version.name, str(version.version), before)
+
+
+def download_encoder(model: str, *, to: Path, folder: Path = Path()) -> Path:
+    """Write the encoder file of a registered version to `to`, checked against its digest.
+
+    Args:
+        model: "models:/name@alias" or "models:/name/version"; "models:/" may be left out.
+        to: the file to write.
+        folder: the project's folder, which the store belongs to.
+
+    Raises:
+        TrackingError: there is no such model, version or alias, or the file is not the one that was registered.
+    """
+    uri = store_uri(folder)
+    client = open_client(uri)
+    with plain_errors(uri):
+        version = _find_version(client, model.removeprefix("models:/"))
+        return _download(version, uri=uri, to=to)
+
+
+def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
+    from mlflow.artifacts import download_artifacts
+
+    with atomic_path(to) as partial, tempfile.TemporaryDirectory() as scratch:
+        source = f"{version.source}/{ENCODER_FILE}"
+        found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
+        digest = sha256_file(found)
+        if digest != version.tags.get("encoder_sha256"):
+            raise TrackingError(
+                f"{version.name}/{version.version} holds an encoder with sha256 {digest}, "
+                f"registered was {version.tags.get('encoder_sha256')}: do not use it, register the encoder again"
+            )
+        partial.write_bytes(found.read_bytes())
+    return to
+
+
+def _find_version(client: "MlflowClient", reference: str) -> "ModelVersion":
+    """The version that "name@alias" or "name/version" means."""
+    from mlflow.exceptions import MlflowException
+
+    name, alias, number = *reference.partition("@")[::2], ""
+    if not alias:
+        name, _, number = reference.partition("/")
+    if not name or not (alias or number.isdecimal()):
+        raise TrackingError(
+            f"{reference} names no encoder: write name@alias or name/version, as `nsh registry list` does"
+        )
+    try:
+        return client.get_model_version_by_alias(name, alias) if alias else client.get_model_version(name, number)
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        raise TrackingError(_explain_missing(client, name, alias=alias, number=number)) from error
+
+
+def _explain_missing(client: "MlflowClient", name: str, *, alias: str, number: str) -> str:
+    models = [model.name for model in client.search_registered_models(max_results=1000)]
+    if name not in models:
+        return f"there is no registered model {name}; there are: {', '.join(models) or 'none, run `nsh track sync`'}"
+    if not alias:
+        return f"{name} has no version {number}: `nsh registry list` shows those it has"
+    hint = f"`nsh registry promote {name}` sets it" if alias == CHAMPION else "`nsh registry list` shows the aliases"
+    return f"{name} has no {alias}: {hint}"

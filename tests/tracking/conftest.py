@@ -1,0 +1,165 @@
+"""A finished project in a temporary folder: real files in every place that tracking reads."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nsh.config import Params, read_params
+from nsh.core.contract import METADATA_KEY, EncoderContract
+from nsh.core.files import write_json, write_text
+from nsh.tracking.store import open_client
+
+SIZE = 8
+PARAMS = """
+matrix: {methods: [nsh, itq], bits: [16, 32]}
+dataset: {name: folder, root: data/local, labels: folder}
+split: {train: 6, gallery: 9, query: 3, seed: 0, max_bad_share: 0.01}
+backbone: {name: mobilenet_v2, weights: none, image_size: 32, resample: bilinear}
+embed: {views: 2, seed: 0, batch: 4}
+compute: {device: cpu, threads: 1}
+train: {seed: 0}
+methods:
+  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0}
+  itq: {iterations: 3}
+encode: {batch: 4}
+evaluate: {k: 5}
+"""
+
+
+@pytest.fixture(scope="session")
+def fresh_database(tmp_path_factory) -> Path:
+    """An empty MLflow database: MLflow takes ten seconds to make one."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    open_client(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch):
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def project(tmp_path, fresh_database) -> Path:
+    """A project with parameters and a store, and nothing trained."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shutil.copy(fresh_database, folder / "mlflow.db")
+    write_text(folder / "params.yaml", PARAMS)
+    write_json(
+        folder / "data/split/split.json",
+        {
+            "data_set": "folder",
+            "classes": ["cat", "dog"],
+            "seed": 0,
+            "counts": {"train": 6, "query": 3, "gallery": 9},
+            "unreadable": 0,
+            "duplicates_dropped": 0,
+            "sha256": "5" * 64,
+        },
+    )
+    return folder
+
+
+@pytest.fixture
+def params(project) -> Params:
+    return read_params(project / "params.yaml")
+
+
+@pytest.fixture
+def finish(project) -> Callable[..., None]:
+    """A function that writes what train to evaluate leave for one pair; `seed` makes another network."""
+
+    def write(method: str = "nsh", bits: int = 16, *, seed: int = 0, **metrics: float) -> None:
+        key = f"{method}-{bits}"
+        model, curves = project / "models" / key, project / "metrics" / "curves" / key
+        model.mkdir(parents=True, exist_ok=True)
+        write_text(model / "head.pt", f"head {key} {seed}")
+        write_json(model / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
+        onnx.save(make_encoder(method, bits, seed=seed), model / "encoder.onnx")
+        write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
+        figures = {"mAP_at_5": 0.5, "P_at_5": 0.4} | metrics | {"protocol": {"k": 5, "zero_hits": "count as 0"}}
+        write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
+        write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
+        write_text(curves / "pr_ranking.csv", "rank,recall,precision\n1,0.1,0.75\n9,1,0.25\n")
+        write_text(curves / "pr_lookup.csv", "radius,recall,precision,empty_share\n0,0.1,0.75,0.5\n")
+
+    return write
+
+
+@pytest.fixture
+def repository(project) -> Path:
+    """The project as a git repository with one commit."""
+    for command in (
+        ["git", "init", "-q"],
+        ["git", "add", "params.yaml"],
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "start"],
+    ):
+        subprocess.run(command, cwd=project, check=True)
+    return project
+
+
+def make_encoder(method: str, bits: int, *, seed: int) -> onnx.ModelProto:
+    """A real encoder graph by the contract: mean colour, a random projection, bits packed in the graph."""
+    weights = np.random.default_rng(seed).standard_normal((3, bits), dtype=np.float32)
+    places = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.float32)
+    constants = {
+        "axes": np.array([1, 2], dtype=np.int64),
+        "middle": np.float32(127.5),
+        "weights": weights,
+        "zero": np.float32(0),
+        "bytes": np.array([-1, bits // 8, 8], dtype=np.int64),
+        "places": places,
+    }
+    nodes = [
+        helper.make_node("Cast", ["image"], ["pixels"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["pixels", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Sub", ["mean", "middle"], ["embedding"]),
+        helper.make_node("MatMul", ["embedding", "weights"], ["logit"]),
+        helper.make_node("Greater", ["logit", "zero"], ["positive"]),
+        helper.make_node("Cast", ["positive"], ["ones"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["ones", "bytes"], ["groups"]),
+        helper.make_node("MatMul", ["groups", "places"], ["values"]),
+        helper.make_node("Cast", ["values"], ["code"], to=TensorProto.UINT8),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "encoder",
+        [helper.make_tensor_value_info("image", TensorProto.UINT8, ["n", SIZE, SIZE, 3])],
+        [
+            helper.make_tensor_value_info("code", TensorProto.UINT8, ["n", bits // 8]),
+            helper.make_tensor_value_info("logit", TensorProto.FLOAT, ["n", bits]),
+            helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", 3]),
+        ],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    helper.set_model_props(model, {METADATA_KEY: make_contract(method, bits).to_json()})
+    onnx.checker.check_model(model)
+    return model
+
+
+def make_contract(method: str, bits: int) -> EncoderContract:
+    return EncoderContract(
+        bits=bits,
+        image_size=SIZE,
+        resample="bilinear",
+        mean=(0.5, 0.5, 0.5),
+        std=(0.5, 0.5, 0.5),
+        method=method,
+        backbone="mean_colour",
+        weights="none",
+        weights_sha256="0" * 64,
+        backbone_sha256="1" * 64,
+        data_set="folder",
+        split_sha256="5" * 64,
+        source_sha256="2" * 64,
+    )
