@@ -16,6 +16,7 @@ from nsh.core.codes import pack
 from nsh.core.errors import CodesError, ConfigError, DataError
 from nsh.core.hamming import distances
 from nsh.core.metrics import CURVES, evaluate
+from nsh.core.metrics import ranking as ranking_module
 
 LABEL_FREE = {"bit_balance", "constant_bits_share", "unique_codes", "code_entropy", "empty_ball_share"}
 
@@ -124,9 +125,9 @@ def test_every_curve_is_its_definition(search):
     oracle = Oracle(*codes, labels, k=k)
     ranks = range(1, len(codes[1]) + 1)
     assert {name: tuple(table) for name, table in curves.items()} == CURVES
-    depth, ranking, lookup = (curves[name] for name in ("precision_at_k", "pr_ranking", "pr_lookup"))
-    assert depth["k"].tolist() == ranking["rank"].tolist() == list(ranks)
-    for table in (depth, ranking):
+    depth, ranked, lookup = (curves[name] for name in ("precision_at_k", "pr_ranking", "pr_lookup"))
+    assert depth["k"].tolist() == ranked["rank"].tolist() == list(ranks)
+    for table in (depth, ranked):
         assert table["precision"] == pytest.approx([oracle.precision(rank) for rank in ranks], abs=1e-12)
         assert table["recall"] == pytest.approx([oracle.recall(rank) for rank in ranks], abs=1e-12)
     assert lookup["radius"].tolist() == list(range(codes[0].shape[1] + 1))
@@ -234,15 +235,15 @@ def test_a_gallery_smaller_than_k_is_ranked_whole():
 def test_curves_of_a_large_gallery_are_sampled_from_the_first_rank_to_the_last():
     codes, labels = clustered(queries=8, gallery=3_000, bits=32, noise=0.3)
     result = measure(codes, labels, k=1500)
-    ranking, depth = result.curves["pr_ranking"], result.curves["precision_at_k"]
-    assert len(ranking["rank"]) <= 200
-    assert (ranking["rank"][0], ranking["rank"][-1]) == (1, 3_000)
-    assert ranking["recall"][-1] == pytest.approx(1)
+    ranked, depth = result.curves["pr_ranking"], result.curves["precision_at_k"]
+    assert len(ranked["rank"]) <= 200
+    assert (ranked["rank"][0], ranked["rank"][-1]) == (1, 3_000)
+    assert ranked["recall"][-1] == pytest.approx(1)
     assert depth["k"].tolist() == list(range(1, 1001))
-    shared = ranking["rank"] <= 1000
-    at = ranking["rank"][shared] - 1
-    np.testing.assert_allclose(ranking["precision"][shared], depth["precision"][at], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ranking["recall"][shared], depth["recall"][at], rtol=0, atol=1e-12)
+    shared = ranked["rank"] <= 1000
+    at = ranked["rank"][shared] - 1
+    np.testing.assert_allclose(ranked["precision"][shared], depth["precision"][at], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ranked["recall"][shared], depth["recall"][at], rtol=0, atol=1e-12)
 
 
 def test_threads_change_nothing_and_progress_sees_every_block(monkeypatch):
@@ -269,6 +270,13 @@ def test_blocks_change_no_more_than_rounding(monkeypatch):
     whole = measure(codes, labels, k=20).metrics
     monkeypatch.setattr(hamming, "_PAIRS_PER_BLOCK", 1000)
     assert measure(codes, labels, k=20).metrics == pytest.approx(whole, abs=1e-12)
+
+
+def test_galleries_too_large_for_narrow_keys_are_ranked_alike(monkeypatch):
+    codes, labels = clustered(queries=10, gallery=300, bits=16, noise=0.3)
+    narrow = measure(codes, labels, k=20).metrics
+    monkeypatch.setattr(ranking_module, "_NARROW_KEY", 0)
+    assert measure(codes, labels, k=20).metrics == narrow
 
 
 def test_a_failing_block_is_not_swallowed(monkeypatch):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SAMPLED_RANKS = 200
+_NARROW_KEY = 32  # bits
 
 
 @dataclass(frozen=True)
@@ -45,25 +46,45 @@ def rank_block(
         depth: ranks whose relevance is kept one by one, <= g.
         ranks: ascending ranks, the last one g, up to which hits are counted.
     """
-    count = len(distances)
-    cells = np.empty((count, bits + 1, 2), dtype=np.int64)
+    count, items = distances.shape
+    shift = (items - 1).bit_length() + 1
+    key: type[np.unsignedinteger] = np.uint32 if shift + bits.bit_length() <= _NARROW_KEY else np.uint64
+    rows = np.left_shift(np.arange(items), 1).astype(key)
+    limits = np.left_shift(np.arange(1, bits + 1), shift).astype(key)  # limits[d] is above all keys of distance d
+    ends = np.full((count, bits + 1), items)
+    hits, segments = np.zeros((count, bits + 1), dtype=np.int64), np.empty((count, len(ranks)), dtype=np.int64)
     top = np.empty((count, depth), dtype=np.bool_)
-    segments = np.empty((count, len(ranks)), dtype=np.int64)
-    starts = np.concatenate([[0], ranks[:-1]])
     for row in range(count):
-        cells[row] = _count_cells(distances[row], relevant[row], bits=bits)
-        order = np.argsort(distances[row], kind="stable")  # a radix sort: these integers are narrow
-        ranked = relevant[row].take(order)
+        keys = _sort_keys(distances[row], relevant[row], rows=rows, shift=shift)
+        ranked = (keys & 1).astype(np.uint8)
         top[row] = ranked[:depth]
-        np.add.reduceat(ranked, starts, dtype=np.int64, out=segments[row])
-    return Ranked(cells.sum(axis=2), cells[:, :, 1], top, np.cumsum(segments, axis=1))
+        ends[row, :-1] = np.searchsorted(keys, limits)
+        starts = np.concatenate([[0], ends[row, :-1]])
+        present = starts < ends[row]
+        hits[row, present] = _sum_segments(ranked, starts[present])
+        segments[row] = _sum_segments(ranked, np.concatenate([[0], ranks[:-1]]))
+    return Ranked(np.diff(ends, axis=1, prepend=0), hits, top, np.cumsum(segments, axis=1))
 
 
-def _count_cells(
-    distances: NDArray[np.uint8] | NDArray[np.uint16], relevant: NDArray[np.bool_], *, bits: int
-) -> NDArray[np.int64]:
-    """Items [bits + 1, 2] at each distance, (irrelevant, relevant)."""
-    cell = distances.astype(np.intp)
-    cell <<= 1
-    cell |= relevant
-    return np.bincount(cell, minlength=2 * (bits + 1)).reshape(bits + 1, 2)
+def _sort_keys(
+    distances: NDArray[np.uint8] | NDArray[np.uint16],
+    relevant: NDArray[np.bool_],
+    *,
+    rows: NDArray[np.unsignedinteger],
+    shift: int,
+) -> NDArray[np.unsignedinteger]:
+    """One query's items in ranking order, as integers: distance from bit `shift` up, gallery row, relevance in bit 0.
+
+    Distance and row make them unique, so any sort gives the one order, and numpy's is fastest on plain integers.
+    """
+    keys = distances.astype(rows.dtype)
+    np.left_shift(keys, shift, out=keys)
+    np.bitwise_or(keys, rows, out=keys)
+    np.bitwise_or(keys, relevant, out=keys)
+    keys.sort()
+    return keys
+
+
+def _sum_segments(values: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Sums of the segments that begin at the strictly rising `starts`, the last one reaching to the end."""
+    return np.add.reduceat(values, starts, dtype=np.uint32)
