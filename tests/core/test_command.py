@@ -1,0 +1,94 @@
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+import errno, os, signal, sys, time
+from nsh.core.command import print_times, run_command, run_stage
+from nsh.core.errors import CodesError
+
+def main():
+    {body}
+
+{ending}
+"""
+
+
+def run(tmp_path, body, *, ending="run_command(main)", arguments=()):
+    """Run a command with `body` as its main in a process of its own: signal handlers must not leak into the tests."""
+    script = tmp_path / "stage.py"
+    script.write_text(SCRIPT.format(body=textwrap.indent(textwrap.dedent(body), "    ").strip(), ending=ending))
+    return subprocess.run(
+        [sys.executable, str(script), *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_success_is_silent(tmp_path):
+    done = run(tmp_path, "pass")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_error_of_the_users_is_one_message_and_exit_code_two(tmp_path):
+    done = run(tmp_path, "raise CodesError('no codes: encode first')")
+    assert (done.returncode, done.stderr) == (2, "error: no codes: encode first\n")
+
+
+@pytest.mark.parametrize("code", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_names_the_file_and_exits_two(tmp_path, code):
+    done = run(tmp_path, f"raise OSError(errno.{code}, 'no space', 'codes/a.npy')")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the disk is full while writing codes/a.npy: free some space")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("raised", ["PermissionError(errno.EACCES, 'denied')", "ValueError('a bug')"])
+def test_a_bug_keeps_its_traceback(tmp_path, raised):
+    done = run(tmp_path, f"raise {raised}")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_ctrl_c_exits_130(tmp_path):
+    done = run(tmp_path, "os.kill(os.getpid(), signal.SIGINT); time.sleep(30)")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+def test_sigterm_exits_143_after_finally(tmp_path):
+    body = """
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+    finally:
+        print("cleaned up")
+    """
+    done = run(tmp_path, body)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stdout == "cleaned up\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stage_notes_its_time_and_a_failed_one_does_not(tmp_path):
+    run(tmp_path, "time.sleep(0.1)", ending="run_stage(main)", arguments=("--bits", "32"))
+    run(tmp_path, "raise CodesError('no')", ending="run_stage(main)")
+    lines = (tmp_path / ".cache/nsh/times.jsonl").read_text().splitlines()
+    assert [json.loads(line)["stage"] for line in lines] == ["stage --bits 32"]
+    assert 0.1 <= json.loads(lines[0])["seconds"] < 30
+
+
+def test_times_are_printed_slowest_first_and_the_last_run_counts(tmp_path):
+    times = tmp_path / ".cache/nsh/times.jsonl"
+    times.parent.mkdir(parents=True)
+    records = [("embed", 90.0), ("split", 1.5), ("embed", 0.5)]
+    times.write_text("".join(json.dumps({"stage": stage, "seconds": taken}) + "\n" for stage, taken in records))
+    header, *lines = run(tmp_path, "print_times()").stdout.splitlines()
+    assert "2 s in all" in header
+    assert [line.split() for line in lines] == [["1.5", "s", "split"], ["0.5", "s", "embed"]]
+
+
+def test_no_times_print_nothing(tmp_path):
+    assert run(tmp_path, "print_times()").stdout == ""
