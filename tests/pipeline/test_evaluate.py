@@ -91,7 +91,7 @@ def test_writes_figures_protocol_and_curves(project):
     assert counts == {"k": 1000, "bits": BITS, "queries": 8, "gallery": 40, "gallery_without_code": 0}
     assert protocol["encoder_sha256"] == "e" * 64
     assert protocol["split_sha256"] == read_json(Path("data/split/split.json"))["sha256"]
-    assert {"average_precision", "zero_hits", "order"} <= protocol.keys()
+    assert {"ap_denominator", "zero_hits", "order"} <= protocol.keys()
     for name, columns in CURVES.items():
         header, *lines = read_curve(name)
         assert tuple(header) == columns

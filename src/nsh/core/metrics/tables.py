@@ -13,12 +13,12 @@ CURVES: dict[str, tuple[str, ...]] = {
 """Every curve's columns: an evaluation without labels has the same tables, without rows."""
 
 PROTOCOL = {
-    "relevant": "shares at least one label with the query",
-    "order": "(distance, gallery row); tie-aware figures: expected over random orders of equal distances",
-    "average_precision": "sum of precisions at the hits in the top k, over the hits in the top k; min: over min(R, k)",
-    "zero_hits": "a query without a hit, a relevant item or a neighbour in its ball counts 0",
+    "relevant": "shared label",
+    "order": "distance, gallery row",
+    "ap_denominator": "hits in top k",
+    "zero_hits": "count 0",
 }
-"""The rules behind the figures, in words, to be written beside them."""
+"""The rules behind the figures in a few words, to be written beside them; `nsh.core.metrics` has them in full."""
 
 
 def to_csv(table: Table) -> str:
