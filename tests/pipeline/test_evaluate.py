@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from nsh.core.codes import pack
+from nsh.core.codes_writer import CodesWriter
 from nsh.core.command import run_stage
 from nsh.core.errors import CodesError
 from nsh.core.files import read_json
-from nsh.core.manifest import CodesWriter, Entry, Plan, digest_ids
+from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
 from nsh.data.split import Rows, Split, write
 
