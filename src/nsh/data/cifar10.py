@@ -18,7 +18,7 @@ from nsh.core.errors import DataError, DownloadError
 from nsh.core.fetch import download, matches
 from nsh.core.folders import atomic_folder
 from nsh.core.progress import Progress
-from nsh.data import folder
+from nsh.data import folder, tree
 from nsh.data.imageset import ArrayImages
 
 NAME = "cifar10"
@@ -40,7 +40,7 @@ def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callab
     Raises:
         DownloadError: the archive cannot be fetched, or is not the published one.
     """
-    if root.is_dir() and folder.has_official_parts(folder.scan(root)[0]):
+    if root.is_dir() and tree.name_of_test_part(tree.scan(root)[0]):
         folder.fetch(raw=raw, root=root, progress=progress, say=say)
         return
     archive = root / ARCHIVE

