@@ -1,14 +1,28 @@
-"""The part of an encoder that follows the embedding, for images whose embeddings are already there.
+"""Codes from embeddings that are already there: the encoder cut behind its backbone, and the proof that this is fair.
 
-It needs onnx but no torch, so that encoding stays a production command.
+The embed stage ran the very backbone graph that is inside the encoder. On the CPU with one thread a call, onnxruntime
+computes each image of a batch by itself, so batches of any length give the same embeddings to the bit, and so the same
+codes; that this holds for the images at hand is not believed but proved on a sample. Embeddings made on CUDA are
+rounded otherwise and are not used. It needs onnx but no torch, so that encoding stays a production command.
 """
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.utils
+from numpy.typing import NDArray
+from PIL import Image
 
-from nsh.core.errors import ExportError
+from nsh.core.codes import code_bytes
+from nsh.core.contract import EncoderContract
+from nsh.core.errors import CodesError, ExportError
+from nsh.core.files import read_json, sha256_file
+from nsh.serving.encoder import Encoder
+from nsh.serving.session import open_session
+
+SAMPLE = 256  # images that go through the whole graph to prove the short way
 
 
 def head_part(encoder_path: Path) -> bytes:
@@ -24,3 +38,60 @@ def head_part(encoder_path: Path) -> bytes:
         raise ExportError(f"{encoder_path} is no encoder with `embedding`, `code` and `logit`: {error}") from error
     content: bytes = part.SerializeToString(deterministic=True)
     return content
+
+
+def are_usable(embeddings: Path, *, contract: EncoderContract, split_sha256: str) -> bool:
+    """Whether the folder `embeddings` holds, made on the CPU, what the encoder's own backbone sees of this split."""
+    header = read_json(embeddings / "embed.json")
+    found = [header.get(key) for key in ("backbone_sha256", "split_sha256", "image_size", "resample", "device")]
+    wanted = [contract.backbone_sha256, split_sha256, contract.image_size, contract.resample, "cpu"]
+    return found == wanted and sha256_file(embeddings / "backbone.onnx") == contract.backbone_sha256
+
+
+def encode_embeddings(encoder_path: Path, embeddings: NDArray[np.float32], *, batch: int) -> NDArray[np.uint8]:
+    """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)], with the encoder's head.
+
+    Raises:
+        CodesError: the embeddings have another length than the encoder's.
+    """
+    encoder = Encoder(encoder_path)
+    if embeddings.ndim != 2 or embeddings.shape[1] != encoder.dim:
+        raise CodesError(
+            f"found embeddings {list(embeddings.shape)}, the encoder's are [n, {encoder.dim}]: embed again"
+        )
+    session = open_session(head_part(encoder_path), threads=1)
+    starts = range(0, len(embeddings), batch)
+    parts = [session.run(["code"], {"embedding": embeddings[start : start + batch]})[0] for start in starts]
+    return np.concatenate([np.empty((0, code_bytes(encoder.contract.bits)), np.uint8), *parts])
+
+
+def prove(
+    encoder: Encoder,
+    codes: NDArray[np.uint8],
+    ids: Sequence[str],
+    *,
+    load: Callable[[str], Image.Image],
+    seed: int,
+) -> None:
+    """Encode a sample of `SAMPLE` images from their pixels and compare.
+
+    Args:
+        encoder: the whole graph.
+        codes: uint8 [n, ceil(bits / 8)], from embeddings.
+        ids: the n images they are of.
+        load: an id to its image.
+        seed: of the sample.
+
+    Raises:
+        CodesError: there is not one code an image, or a code differs; names the first such image.
+    """
+    if len(ids) != len(codes):
+        raise CodesError(f"found embeddings of {len(codes)} images, the split has {len(ids)}: embed again")
+    rows = np.random.default_rng(seed).choice(len(ids), size=min(SAMPLE, len(ids)), replace=False)
+    found = encoder.encode(load(ids[row]) for row in rows)
+    wrong = rows[(found != codes[rows]).any(axis=1)]
+    if len(wrong):
+        raise CodesError(
+            f"the codes of {len(wrong)} of {len(rows)} images differ between their stored embedding and the whole "
+            f"encoder, first {ids[wrong[0]]!r}: make the embeddings again with `dvc repro -f embed`"
+        )

@@ -1,0 +1,92 @@
+"""Stage export: data/embed/backbone.onnx and models/<method>-<bits>/head.pt -> encoder.onnx and parity.json beside it.
+
+The encoder is held against torch on the first images of the gallery, which the split has shuffled, then the query's.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from nsh.backbones import networks, weights
+from nsh.config import Params, read_params
+from nsh.core.command import run_stage
+from nsh.core.contract import EncoderContract
+from nsh.core.errors import ExportError
+from nsh.core.files import read_json, sha256_file, write_json
+from nsh.core.preprocess import to_input
+from nsh.data.registry import open_images
+from nsh.data.split import read_header, read_part
+from nsh.export import parity
+from nsh.export.graph import join_head, save
+from nsh.export.heads import load_head
+from nsh.export.source import source_sha256
+
+RAW, SPLIT, EMBED, MODELS = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("models")
+
+
+def main() -> None:
+    """Join, prove, write."""
+    parser = argparse.ArgumentParser(description="Make models/<method>-<bits>/encoder.onnx of a trained head.")
+    parser.add_argument("--method", required=True, help="method that trained the head, e.g. nsh")
+    parser.add_argument("--bits", required=True, type=int, help="length of a code, e.g. 32")
+    arguments = parser.parse_args()
+    params, folder = read_params(), MODELS / f"{arguments.method}-{arguments.bits}"
+    parameters = params.methods.model_dump().get(arguments.method, {})
+    dim = read_json(EMBED / "embed.json")["dim"]
+    head = load_head(folder / "head.pt", method=arguments.method, parameters=parameters, dim=dim, bits=arguments.bits)
+    info = weights.read(RAW / "weights")
+    backbone = networks.build(params.backbone.name, weights=info.path, image_size=params.backbone.image_size)
+    contract = _describe(params, info, method=arguments.method, bits=arguments.bits)
+    encoder = join_head(onnx.load(EMBED / "backbone.onnx"), head, contract)
+    torch.set_num_threads(params.compute.threads)
+    report = parity.check(
+        encoder,
+        backbone=backbone,
+        head=head,
+        images=_read_images(params),
+        threads=params.compute.threads,
+        progress=tqdm,
+    )
+    write_json(folder / "parity.json", report)
+    save(encoder, folder / "encoder.onnx")
+    print(f"{folder}: {report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images")
+
+
+def _describe(params: Params, info: weights.WeightsInfo, *, method: str, bits: int) -> EncoderContract:
+    split, header = read_header(SPLIT), read_json(EMBED / "embed.json")
+    backbone_sha256 = sha256_file(EMBED / "backbone.onnx")
+    if backbone_sha256 != header["backbone_sha256"]:
+        raise ExportError(f"{EMBED}/backbone.onnx is not the graph that made the embeddings: run `dvc repro -f embed`")
+    return EncoderContract(
+        bits=bits,
+        image_size=params.backbone.image_size,
+        resample=params.backbone.resample,
+        mean=networks.MEAN,
+        std=networks.STD,
+        method=method,
+        backbone=params.backbone.name,
+        weights=info.source,
+        weights_sha256=info.sha256,
+        backbone_sha256=backbone_sha256,
+        data_set=split["data_set"],
+        split_sha256=split["sha256"],
+        source_sha256=source_sha256(),
+    )
+
+
+def _read_images(params: Params) -> NDArray[np.uint8]:
+    """The images of the gate, uint8 [n, S, S, 3]: all there are, if they are fewer than it wants."""
+    data_set, backbone = params.dataset, params.backbone
+    images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
+    ids = [*read_part(SPLIT, "gallery").ids, *read_part(SPLIT, "query").ids][: parity.IMAGES]
+    pixels = (to_input(images.image(name), size=backbone.image_size, resample=backbone.resample) for name in ids)
+    return np.stack(list(pixels))
+
+
+if __name__ == "__main__":
+    run_stage(main)
