@@ -5,7 +5,6 @@ embedding is what that layer used to read. It does not know where weights come f
 """
 
 import difflib
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +23,7 @@ STD = (0.229, 0.224, 0.225)
 State = dict[str, Tensor]
 
 _SEED = 0
+_NOISE_IMAGES = 16
 _SHOWN = 5
 _POSITIONS = "encoder.pos_embedding"
 
@@ -74,6 +74,8 @@ def build(name: str, *, weights: Path | None, image_size: int = 224) -> Backbone
         _load(classifier, _read_state(weights), last=last)
     backbone = Backbone(classifier, name=name, dim=dim, image_size=image_size)
     _probe(backbone)
+    if weights is None:
+        _fit_normalisation(backbone)
     return backbone
 
 
@@ -116,7 +118,7 @@ def _read_state(path: Path) -> State:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise DataError(f"the weights {path} are not here: run the download stage, or correct the path") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except Exception as error:  # on a file of anything else the unpickler raises anything
         raise DataError(
             f"{path} is no file of weights that loads without running code ({type(error).__name__})"
         ) from error
@@ -172,6 +174,18 @@ def _probe(backbone: Backbone) -> None:
         ) from error
     if shape != (1, backbone.dim):
         raise ConfigError(f"{backbone.name} gives {list(shape)} for one image, not [1, {backbone.dim}]: choose another")
+
+
+def _fit_normalisation(backbone: Backbone) -> None:
+    """Fit batch normalisation to noise: with its initial 0 and 1, random embeddings fade to 1e-9, below float16."""
+    for layer in backbone.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.train()
+            layer.momentum = None  # the statistics of the one batch that follows, as they are
+    size, generator = backbone.image_size, torch.Generator().manual_seed(_SEED)
+    with torch.no_grad():
+        backbone(torch.randn(_NOISE_IMAGES, 3, size, size, generator=generator))
+    backbone.eval()
 
 
 def _list(names: list[str]) -> str:
