@@ -5,7 +5,7 @@ import pytest
 
 from nsh.config import read_params
 from nsh.core.errors import TrackingError
-from nsh.core.files import write_json, write_text
+from nsh.core.files import read_json, write_json, write_text
 from nsh.tracking import record, sync, training_run
 from nsh.tracking.recording import _thin
 from nsh.tracking.results import Pair, head_path
@@ -85,8 +85,8 @@ def test_what_record_and_sync_write_is_the_same(project, params, finish, tmp_pat
 def test_a_second_evaluation_of_one_head_is_a_second_run(project, params, finish):
     finish("nsh", 16)
     sync(project, params)
-    metrics = {"mAP_at_3": 0.625, "protocol": {"k": 3}}
-    write_json(project / "metrics/nsh-16.json", metrics)
+    metrics = read_json(project / "metrics/nsh-16.json")
+    write_json(project / "metrics/nsh-16.json", {"mAP_at_3": 0.625, "protocol": metrics["protocol"]})
     text = (project / "params.yaml").read_text().replace("evaluate: {k: 5}", "evaluate: {k: 3}")
     write_text(project / "params.yaml", text)
     changed = read_params(project / "params.yaml")
@@ -159,6 +159,15 @@ stages:
     assert outcome.done == "skipped"
     assert "methods.nsh" in outcome.reason
     assert runs_of(project)[0] == []
+
+
+def test_metrics_of_another_encoder_are_not_recorded(project, params, finish):
+    finish("nsh", 16)
+    with (project / "models/nsh-16/encoder.onnx").open("ab") as file:
+        file.write(b"another")
+    outcome = sync(project, params)[0]
+    assert outcome.done == "skipped"
+    assert "another encoder" in outcome.reason
 
 
 def test_thinning_keeps_the_ends_and_the_order():

@@ -41,18 +41,16 @@ def lock_digest(folder: Path, pair: Pair) -> str | None:
     return hashlib.md5(entries.encode(), usedforsecurity=False).hexdigest()
 
 
-def find_stale(folder: Path, pair: Pair) -> list[str]:
-    """What on disk is not what dvc.lock says made the pair's results: parameters, then files.
+def changed_parameters(folder: Path, pair: Pair) -> list[str]:
+    """Keys in params.yaml that are no longer what dvc.lock says the pair's results were made with.
 
-    Empty where dvc.lock does not know the pair: then nothing contradicts the files.
+    Empty where dvc.lock does not know the pair: then nothing contradicts params.yaml.
     """
     stages = _read_lock(folder)
-    names = [*SHARED_STAGES, *(f"{stage}@{pair.key}" for stage in ("train", "export", "encode", "evaluate"))]
-    entries = [stages[name] for name in names if name in stages]
     current = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
-    stale = [key for entry in entries for key in _changed_parameters(entry, current)]
-    stale += [path for entry in entries for path in _changed_files(entry, folder)]
-    return list(dict.fromkeys(stale))
+    names = [*SHARED_STAGES, *(f"{stage}@{pair.key}" for stage in ("train", "export", "encode", "evaluate"))]
+    changed = [key for name in names if name in stages for key in _changed_parameters(stages[name], current)]
+    return list(dict.fromkeys(changed))
 
 
 def _changed_parameters(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
@@ -70,16 +68,6 @@ def _with_numbers(value: Any) -> Any:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
-
-
-def _changed_files(entry: Mapping[str, Any], folder: Path) -> list[str]:
-    """Outputs that are single files and differ; folders are data and codes, which the files below name by digest."""
-    changed = []
-    for output in entry.get("outs", []):
-        path = folder / output["path"]
-        if path.is_file() and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != output["md5"]:
-            changed.append(output["path"])
-    return changed
 
 
 def _look_up(values: Any, key: str) -> Any:

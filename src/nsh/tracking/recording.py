@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsh.config import Params
 from nsh.core.errors import TrackingError
-from nsh.tracking.lineage import find_stale, revision_tags
+from nsh.tracking.lineage import changed_parameters, revision_tags
 from nsh.tracking.registration import register
 from nsh.tracking.results import Pair, Results, read_results
 from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, find_runs, log_metrics, param_entities
@@ -57,9 +57,11 @@ def sync(folder: Path, params: Params) -> list[Outcome]:
 
 
 def _sync_pair(store: Store, folder: Path, params: Params, *, pair: Pair) -> Outcome:
-    stale = find_stale(folder, pair)
-    if stale:
-        return Outcome(pair.key, "skipped", f"{', '.join(stale)} changed since dvc.lock: run `dvc repro`")
+    changed = changed_parameters(folder, pair)
+    if changed:
+        return Outcome(
+            pair.key, "skipped", f"{', '.join(changed)} changed since its results were made: run `dvc repro`"
+        )
     try:
         read_results(folder, pair)
     except TrackingError as error:

@@ -13,7 +13,7 @@ from nsh.core.errors import TrackingError
 from nsh.core.files import atomic_path, sha256_file
 from nsh.tracking.packaging import ENCODER_FILE
 from nsh.tracking.registration import CHALLENGER, alias_version
-from nsh.tracking.store import open_client, plain_errors, store_uri
+from nsh.tracking.store import existing_client, plain_errors
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -47,8 +47,7 @@ def list_versions(folder: Path) -> list[Version]:
     Raises:
         TrackingError: the store cannot be used.
     """
-    uri = store_uri(folder)
-    client = open_client(uri)
+    client, uri = existing_client(folder)
     with plain_errors(uri):
         aliases = {model.name: model.aliases for model in client.search_registered_models(max_results=1000)}
         found = client.search_model_versions(max_results=1000)
@@ -71,8 +70,7 @@ def promote(folder: Path, model: str) -> Promotion:
     Raises:
         TrackingError: there is no such model, version or alias, or the version failed its gates.
     """
-    uri = store_uri(folder)
-    client = open_client(uri)
+    client, uri = existing_client(folder)
     reference = model.removeprefix("models:/")
     if "@" not in reference and "/" not in reference:
         reference = f"{reference}@{CHALLENGER}"
@@ -99,8 +97,7 @@ def download_encoder(model: str, *, to: Path, folder: Path = Path()) -> Path:
     Raises:
         TrackingError: there is no such model, version or alias, or the file is not the one that was registered.
     """
-    uri = store_uri(folder)
-    client = open_client(uri)
+    client, uri = existing_client(folder)
     with plain_errors(uri):
         version = _find_version(client, model.removeprefix("models:/"))
         return _download(version, uri=uri, to=to)

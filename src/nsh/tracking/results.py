@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nsh.core.errors import TrackingError
-from nsh.core.files import read_json, sha256_bytes, sha256_file
+from nsh.core.files import read_json, sha256_file
 
 CURVES = ("precision_at_k", "pr_ranking", "pr_lookup")
 
@@ -37,7 +37,7 @@ class Results:
     head_sha256: str
     encoder: Path
     encoder_sha256: str
-    sha256: str  # of encoder and metrics together: it names this result
+    sha256: str  # of the metrics file, which names its encoder by digest: it names this result
     history: list[dict[str, float]]  # one row an epoch
     metrics: dict[str, float]
     parity: dict[str, Any]
@@ -61,7 +61,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
     """Read the outputs of `pair` in the project's `folder`.
 
     Raises:
-        TrackingError: one of them is missing; the message names it.
+        TrackingError: one of them is missing, or the metrics are of another encoder; the message names it.
     """
     model = folder / "models" / pair.key
     metrics, history, parity = folder / "metrics" / f"{pair.key}.json", model / "history.json", model / "parity.json"
@@ -71,15 +71,20 @@ def read_results(folder: Path, pair: Pair) -> Results:
     missing = [path.relative_to(folder).as_posix() for path in (head, encoder, *files, *curves) if not path.is_file()]
     if missing:
         raise TrackingError(f"{pair.key} lacks {', '.join(missing)}: run `dvc repro`, or `dvc checkout` after git")
-    encoder_sha256 = sha256_file(encoder)
+    encoder_sha256, measured = sha256_file(encoder), read_json(metrics)
+    if measured["protocol"]["encoder_sha256"] != encoder_sha256:
+        raise TrackingError(
+            f"metrics/{pair.key}.json was measured with another encoder than models/{pair.key}/encoder.onnx: "
+            "run `dvc checkout` after git, or `dvc repro`"
+        )
     return Results(
         pair=pair,
         head_sha256=sha256_file(head),
         encoder=encoder,
         encoder_sha256=encoder_sha256,
-        sha256=sha256_bytes((encoder_sha256 + sha256_file(metrics)).encode()),
+        sha256=sha256_file(metrics),
         history=[numbers(row) for row in read_json(history)],
-        metrics=numbers(read_json(metrics)),
+        metrics=numbers(measured),
         parity=read_json(parity),
         split=read_json(split),
         files=files,

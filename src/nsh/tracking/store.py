@@ -113,6 +113,21 @@ def open_client(uri: str) -> "MlflowClient":
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
+def existing_client(folder: Path) -> tuple["MlflowClient", str]:
+    """A client of the store that is there already, and its URI: to read must not leave a database in any folder.
+
+    Raises:
+        TrackingError: there is none.
+    """
+    uri = store_uri(folder)
+    database = _database(uri)
+    if database and not database.exists():
+        raise TrackingError(
+            f"there is no MLflow store at {database}: go to the project's folder, `make repro` fills it"
+        )
+    return open_client(uri), uri
+
+
 @contextmanager
 def plain_errors(uri: str) -> Iterator[None]:
     """Turn whatever MLflow and the libraries below it raise about the store into `UnreachableStoreError`."""

@@ -1,0 +1,94 @@
+"""The command `nsh`: what is done beside the pipeline. `nsh --help` lists it.
+
+Each command imports the room it speaks for when it runs, so that `nsh` starts at once and installs without extras
+answer for what they have. A command prints, and leaves the thinking to its room.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nsh.core.command import run_command
+
+app = typer.Typer(
+    name="nsh",
+    help="Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
+registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
+app.add_typer(track, name="track")
+app.add_typer(registry, name="registry")
+
+PROJECT = Path()  # every command runs in the project's folder
+
+
+@app.callback()
+def nsh() -> None:
+    """Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`)."""
+
+
+@track.command("sync")
+def track_sync() -> None:
+    """Record in MLflow what DVC restored from its cache, or what was made while MLflow was away.
+
+    Every pair of method and bits in params.yaml whose results are on disk gets one run and one registered encoder. A
+    second call adds nothing.
+    """
+    from nsh.config import read_params
+    from nsh.tracking import sync
+
+    for outcome in sync(PROJECT, read_params()):
+        typer.echo(f"{outcome.key:<12} {outcome.done}{': ' if outcome.reason else ''}{outcome.reason}")
+
+
+@registry.command("list")
+def registry_list() -> None:
+    """Show every registered encoder: version, aliases, mAP, gates."""
+    from nsh.tracking import list_versions
+
+    versions = list_versions(PROJECT)
+    if not versions:
+        typer.echo(
+            "no encoder is registered: `make repro` registers what it measures, `nsh track sync` what is on disk"
+        )
+        return
+    width = max(len(version.name) for version in versions)
+    typer.echo(f"{'model':<{width}}  version  {'mAP':<18}  {'encoder':<12}  {'gates':<6}  aliases")
+    for version in versions:
+        figures = {name: value for name, value in version.tags.items() if name.startswith("mAP_at_")}
+        best = ", ".join(f"{float(value):.4f} @{name.removeprefix('mAP_at_')}" for name, value in figures.items())
+        gates = "passed" if version.tags["gates"] == "passed" else "failed"
+        typer.echo(
+            f"{version.name:<{width}}  {version.version:>7}  {best or '-':<18}  {version.tags['encoder_sha256'][:12]}  "
+            f"{gates:<6}  {', '.join(version.aliases) or '-'}"
+        )
+
+
+@registry.command("promote")
+def registry_promote(
+    model: Annotated[
+        str, typer.Argument(help="fashion-mnist-nsh-32 (its challenger), fashion-mnist-nsh-32/3 or name@alias")
+    ],
+) -> None:
+    """Make an encoder the champion of its model. Nothing else ever sets this alias."""
+    from nsh.tracking import promote
+
+    change = promote(PROJECT, model)
+    if change.before == change.version:
+        typer.echo(f"{change.name}: version {change.version} was champion already")
+        return
+    before = f"before: version {change.before}" if change.before else "it had none before"
+    typer.echo(f"{change.name}: champion is now version {change.version} ({before})")
+
+
+def main() -> None:
+    """Entry point of the console script: an `NshError` is one sentence and exit code 2."""
+    run_command(app)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from nsh.core.errors import NonFiniteLoss, TrackingError
+from nsh.core.files import sha256_file
+from nsh.tracking import training_run
+from nsh.tracking.results import Pair, head_path
+from nsh.tracking.store import open_store
+
+
+def only_run(project):
+    store = open_store(project, experiment="folder")
+    (run,) = store.client.search_runs([store.experiment_id])
+    return run, store.client
+
+
+def fail(project, params, error):
+    """One epoch, then `error`: raised, or the record that raises it."""
+    with train(project, params) as report:
+        report({"epoch": 1, "loss": 2.5})
+        if isinstance(error, dict):
+            report(error)
+        raise error
+
+
+def train(project, params):
+    return training_run(project, params, method="nsh", bits=16, head=head_path(project, Pair("nsh", 16)))
+
+
+def test_the_curve_is_there_while_training_goes_on(project, params, finish):
+    with train(project, params) as report:
+        report({"epoch": 1, "loss": 2.5, "note": "not a number"})
+        run, _ = only_run(project)
+        assert run.info.status == "RUNNING"
+        assert run.data.metrics == {"train/loss": 2.5}
+        finish("nsh", 16)
+    run, _ = only_run(project)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["head_sha256"] == sha256_file(head_path(project, Pair("nsh", 16)))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError, "FAILED"), (KeyboardInterrupt, "KILLED"), (SystemExit, "KILLED")]
+)
+def test_a_run_that_does_not_end_says_how(project, params, error, status):
+    with pytest.raises(error):
+        fail(project, params, error())
+    run, _ = only_run(project)
+    assert run.info.status == status
+    assert "head_sha256" not in run.data.tags
+    assert "nonfinite" not in run.data.tags
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_ends_the_run(project, params, bad):
+    with pytest.raises(NonFiniteLoss, match="nsh-16: loss is not finite in epoch 2"):
+        fail(project, params, {"epoch": 2, "loss": bad})
+    run, client = only_run(project)
+    assert run.info.status == "FAILED"
+    assert run.data.tags["nonfinite"] == "true"
+    assert [point.value for point in client.get_metric_history(run.info.run_id, "train/loss")] == [2.5]
+
+
+def test_a_dead_store_is_one_warning(project, params, finish, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with train(project, params) as report:
+        for epoch in (1, 2, 3):
+            report({"epoch": epoch, "loss": 1.0})
+        finish("nsh", 16)
+    assert capsys.readouterr().err.count("warning") == 1
+
+
+def test_records_wait_for_a_store_that_comes_back(project, params, finish, monkeypatch, capsys):
+    from nsh.tracking import live
+
+    send, broken = live.log_metrics, [True]
+
+    def flaky(*arguments):
+        if broken[0]:
+            raise ConnectionError("gone for a while")
+        send(*arguments)
+
+    monkeypatch.setattr(live, "log_metrics", flaky)
+    monkeypatch.setattr(live, "RETRY_AFTER", 0.0)
+    with train(project, params) as report:
+        report({"epoch": 1, "loss": 3.0})
+        report({"epoch": 2, "loss": 2.0})
+        broken[0] = False
+        report({"epoch": 3, "loss": 1.0})
+        finish("nsh", 16)
+    run, client = only_run(project)
+    points = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [(point.step, point.value) for point in points] == [(1, 3.0), (2, 2.0), (3, 1.0)]
+    assert capsys.readouterr().err.count("warning") == 1
+
+
+def test_a_store_that_is_none_is_said_before_training(project, params, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "./mlruns")
+    with pytest.raises(TrackingError, match="mlflow migrate-filestore"), train(project, params):
+        pytest.fail("training began")
+
+
+def test_a_run_of_another_tool_in_the_environment_is_left_alone(project, params, finish, monkeypatch):
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef0123456789abcdef")
+    with train(project, params) as report:
+        report({"epoch": 1, "loss": 2.5})
+        finish("nsh", 16)
+    run, _ = only_run(project)
+    assert run.info.run_id != os.environ["MLFLOW_RUN_ID"]
+
+
+def test_the_run_names_the_commit(repository, params, finish):
+    with train(repository, params):
+        finish("nsh", 16)
+    run, _ = only_run(repository)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
+    assert run.data.tags["git_commit"] == commit.stdout.strip()
+    assert run.data.tags["git_dirty"] == "false"
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from nsh.config import read_params
+from nsh.core.command import run_command
+from nsh.tracking import training_run
+
+def main():
+    folder = Path(sys.argv[1])
+    params = read_params(folder / "params.yaml")
+    with training_run(folder, params, method="nsh", bits=16, head=folder / "head.pt") as report:
+        report({"epoch": 1, "loss": 2.0})
+        print("trained", flush=True)
+        time.sleep(60)
+
+run_command(main)
+"""
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_run_as_killed(project):
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, project], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "trained\n"
+    process.send_signal(signal.SIGTERM)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    run, _ = only_run(project)
+    assert run.info.status == "KILLED"

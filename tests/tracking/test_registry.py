@@ -1,0 +1,130 @@
+import numpy as np
+import onnxruntime
+import pytest
+
+from nsh.core.errors import TrackingError
+from nsh.core.files import read_json, sha256_file, write_json
+from nsh.tracking import download_encoder, list_versions, promote, sync
+from nsh.tracking.store import open_store
+
+NAME = "folder-nsh-16"
+
+
+def aliases(project):
+    store = open_store(project, experiment="folder")
+    return {alias: str(version) for alias, version in store.client.get_registered_model(NAME).aliases.items()}
+
+
+def test_an_encoder_comes_back_byte_for_byte(project, params, finish, tmp_path):
+    finish("nsh", 16)
+    sync(project, params)
+    path = download_encoder(f"models:/{NAME}@challenger", to=tmp_path / "deep" / "encoder.onnx", folder=project)
+    assert sha256_file(path) == sha256_file(project / "models/nsh-16/encoder.onnx")
+    image = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
+    code, logit = onnxruntime.InferenceSession(path).run(["code", "logit"], {"image": image})
+    assert np.array_equal(np.unpackbits(code, axis=1), logit > 0)
+
+
+def test_a_version_says_where_it_comes_from(project, params, finish):
+    finish("nsh", 16)
+    sync(project, params)
+    (version,) = list_versions(project)
+    assert (version.name, version.version, version.aliases) == (NAME, "1", ("challenger",))
+    expected = {
+        "method": "nsh",
+        "bits": "16",
+        "encoder_sha256": sha256_file(project / "models/nsh-16/encoder.onnx"),
+        "head_sha256": sha256_file(project / "models/nsh-16/head.pt"),
+        "split_sha256": "5" * 64,
+        "bit_agreement": "1.0",
+        "mAP_at_5": "0.5",
+        "gates": "passed",
+    }
+    assert expected.items() <= version.tags.items()
+
+
+def test_mlflow_itself_can_load_and_run_the_version(project, params, finish, monkeypatch):
+    import mlflow
+
+    finish("nsh", 16)
+    sync(project, params)
+    monkeypatch.setattr(mlflow.tracking._tracking_service.utils, "_tracking_uri", None)
+    mlflow.set_tracking_uri(f"sqlite:///{project}/mlflow.db")
+    model = mlflow.pyfunc.load_model(f"models:/{NAME}@challenger")
+    answer = model.predict({"image": np.zeros((2, 8, 8, 3), dtype=np.uint8)})
+    assert answer["code"].shape == (2, 2)
+    assert model.metadata.metadata["nsh"].startswith("{")
+
+
+def test_challenger_is_the_newest_and_champion_only_by_promotion(project, params, finish):
+    finish("nsh", 16, seed=1)
+    sync(project, params)
+    assert aliases(project) == {"challenger": "1"}
+    first = promote(project, NAME)
+    assert (first.name, first.version, first.before) == (NAME, "1", None)
+    finish("nsh", 16, seed=2)
+    sync(project, params)
+    assert aliases(project) == {"challenger": "2", "champion": "1"}
+    second = promote(project, f"{NAME}/2")
+    assert (second.version, second.before) == ("2", "1")
+    back = promote(project, f"models:/{NAME}/1")
+    assert (back.version, back.before) == ("1", "2")
+
+
+def test_an_encoder_that_is_registered_again_stays_one_version(project, params, finish):
+    finish("nsh", 16, seed=1)
+    sync(project, params)
+    finish("nsh", 16, seed=2)
+    sync(project, params)
+    finish("nsh", 16, seed=1, mAP_at_5=0.25)  # an old head, measured anew
+    sync(project, params)
+    assert [version.version for version in list_versions(project)] == ["2", "1"]
+    assert aliases(project)["challenger"] == "2"
+
+
+def test_an_encoder_that_fails_its_gates_is_no_challenger(project, params, finish):
+    finish("nsh", 16)
+    parity = read_json(project / "models/nsh-16/parity.json")
+    write_json(project / "models/nsh-16/parity.json", parity | {"bit_agreement": 0.998})
+    sync(project, params)
+    (version,) = list_versions(project)
+    assert version.aliases == ()
+    assert "99.8000%" in version.tags["gates"]
+    with pytest.raises(TrackingError, match="did not pass its gates"):
+        promote(project, f"{NAME}/1")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (f"{NAME}@champion", f"has no champion: `nsh registry promote {NAME}` sets it"),
+        (f"{NAME}@other", "has no other: `nsh registry list`"),
+        (f"{NAME}/7", "has no version 7"),
+        ("unknown@challenger", rf"no registered model unknown; there are: {NAME}"),
+        ("unknown/1", rf"no registered model unknown; there are: {NAME}"),
+        (NAME, "write name@alias or name/version"),
+        ("@challenger", "write name@alias or name/version"),
+    ],
+)
+def test_what_is_missing_is_said_with_a_hint(project, params, finish, tmp_path, reference, message):
+    finish("nsh", 16)
+    sync(project, params)
+    with pytest.raises(TrackingError, match=message):
+        download_encoder(reference, to=tmp_path / "encoder.onnx", folder=project)
+    assert not (tmp_path / "encoder.onnx").exists()
+
+
+def test_an_empty_registry_says_how_to_fill_it(project):
+    assert list_versions(project) == []
+    with pytest.raises(TrackingError, match="there are: none, run `nsh track sync`"):
+        promote(project, NAME)
+
+
+def test_a_damaged_artifact_is_not_handed_out(project, params, finish, tmp_path):
+    finish("nsh", 16)
+    sync(project, params)
+    (stored,) = (project / "mlartifacts").rglob("model.onnx")
+    stored.write_bytes(stored.read_bytes()[:-1])
+    with pytest.raises(TrackingError, match="do not use it"):
+        download_encoder(f"{NAME}/1", to=tmp_path / "encoder.onnx", folder=project)
+    assert not (tmp_path / "encoder.onnx").exists()
