@@ -1,0 +1,103 @@
+"""A small project on disk, up to and with the embed stage, made by the real stages from real photographs."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from nsh.methods import TrainingData, create
+
+ROOT = Path(__file__).parents[2]
+BITS = 12
+PARAMS = {
+    "matrix": {"methods": ["itq"], "bits": [BITS]},
+    "dataset": {"name": "folder", "root": "images", "labels": "folder"},
+    "split": {"train": 80, "gallery": 200, "query": 60},
+    "backbone": {"weights": "weights.pt", "image_size": 64},
+    "embed": {"views": 2},
+    "compute": {"device": "cpu", "threads": 2},
+}
+
+
+@pytest.fixture
+def stage() -> Callable[[str], ModuleType]:
+    """Gives a stage's script as a module, without running it."""
+    return load_stage
+
+
+def load_stage(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"stage_{name}", ROOT / "pipeline" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory, photographs, trained) -> Path:
+    """The project after download, split and embed, with a trained ITQ head."""
+    folder = tmp_path_factory.mktemp("embedded")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for row, pixels in enumerate(photographs):
+            path = Path(f"images/{'ab'[row % 2]}/{row:03}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+        torch.save(trained.backbone.network.state_dict(), "weights.pt")
+        _write_params()
+        for name in ("download", "split", "embed"):
+            load_stage(name).main()
+        _train()
+    return folder
+
+
+def _write_params() -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    for block, values in PARAMS.items():
+        params[block].update(values)
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+
+
+def _train() -> None:
+    data = TrainingData(np.load("data/embed/train.npy"), np.load("data/embed/views.npy"))
+    head = create("itq", {"iterations": 5}).fit(data, bits=BITS, seed=0, report=lambda row: None, loop=None)
+    Path(f"models/itq-{BITS}").mkdir(parents=True)
+    torch.save(head.state_dict(), f"models/itq-{BITS}/head.pt")
+
+
+@pytest.fixture
+def project(embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the embedded project, as the working folder."""
+    folder = tmp_path / "project"
+    shutil.copytree(embedded, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Run a stage, or an already loaded module of it, for ITQ."""
+
+    def run_stage(script: str | ModuleType, *, bits: int = BITS, method: str = "itq") -> None:
+        monkeypatch.setattr("sys.argv", ["stage", "--method", method, "--bits", str(bits)])
+        (load_stage(script) if isinstance(script, str) else script).main()
+
+    return run_stage
+
+
+@pytest.fixture(scope="session")
+def exported(embedded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project after the export stage, run as a process of its own, as DVC does."""
+    folder = tmp_path_factory.mktemp("exported") / "project"
+    shutil.copytree(embedded, folder)
+    command = [sys.executable, ROOT / "pipeline/export.py", "--method", "itq", "--bits", str(BITS)]
+    subprocess.run(command, check=True, cwd=folder)
+    return folder

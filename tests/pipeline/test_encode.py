@@ -1,0 +1,161 @@
+"""The encode stage: two routes to the same codes, each proved; a cut run goes on."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nsh.core.errors import CodesError, DataError
+from nsh.core.files import sha256_file
+from nsh.core.manifest import read_codes
+from nsh.data.split import read_part
+from nsh.serving.encoder import Encoder
+
+ROOT = Path(__file__).parents[2]
+BITS = 12
+MODEL = Path(f"models/itq-{BITS}/encoder.onnx")
+CODES = Path(f"codes/itq-{BITS}")
+
+
+@pytest.fixture
+def project(exported, tmp_path, monkeypatch):
+    """A copy of the exported project, as the working folder."""
+    folder = tmp_path / "project"
+    shutil.copytree(exported, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def change_header(**changes) -> None:
+    path = Path("data/embed/embed.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_codes_are_those_of_the_images_in_the_order_of_the_split(project, run):
+    run("encode")
+    encoder = Encoder(MODEL)
+    for part in ("query", "gallery"):
+        found, rows = read_codes(CODES / part), read_part(Path("data/split"), part)
+        assert found.ids == rows.ids
+        assert np.array_equal(found.codes, encoder.encode([Path("images") / name for name in rows.ids]))
+        assert found.errors == []
+        assert found.header["encoder_sha256"] == sha256_file(MODEL)
+        assert found.header["notes"]["route"] == "embeddings"
+        assert found.header["notes"]["part"] == part
+    assert len(np.unique(found.codes, axis=0)) > 50
+
+
+def test_the_manifest_carries_paths_and_content_digests(project, run):
+    run("encode")
+    rows = [json.loads(line) for line in (CODES / "query/00000.jsonl").read_text().splitlines()]
+    for row in rows:
+        assert row["path"] == row["id"]
+        assert row["sha256"] == sha256_file(Path("images") / row["path"])
+        assert (row["status"], row["error"]) == ("ok", None)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"backbone_sha256": "0" * 64}, {"split_sha256": "0" * 64}, {"device": "cuda"}, {"resample": "bicubic"}]
+)
+def test_foreign_embeddings_are_not_used_and_the_codes_are_the_same(project, run, changes):
+    run("encode")
+    first = {part: read_codes(CODES / part).codes for part in ("query", "gallery")}
+    change_header(**changes)
+    run("encode")
+    for part, codes in first.items():
+        found = read_codes(CODES / part)
+        assert found.header["notes"]["route"] == "images"
+        assert np.array_equal(found.codes, codes)
+
+
+def test_another_graph_in_the_folder_is_seen_by_its_content(project, run):
+    with Path("data/embed/backbone.onnx").open("ab") as file:
+        file.write(b"\0")
+    run("encode")
+    assert read_codes(CODES / "query").header["notes"]["route"] == "images"
+
+
+def test_an_embedding_that_is_not_the_images_fails_by_name(project, run):
+    path, row = Path("data/embed/gallery.npy"), 17
+    embeddings = np.load(path)
+    embeddings[row] = -embeddings[row]
+    np.save(path, embeddings)
+    name = read_part(Path("data/split"), "gallery").ids[row]
+    with pytest.raises(CodesError, match=f"1 of 200 images differ .* first '{name}'"):
+        run("encode")
+    assert not CODES.exists()
+
+
+@pytest.mark.parametrize(("shape", "message"), [((199, 1280), "of 199 images"), ((200, 512), r"\[200, 512\]")])
+def test_embeddings_of_another_shape_are_refused(project, run, shape, message):
+    np.save("data/embed/gallery.npy", np.zeros(shape, np.float32))
+    with pytest.raises(CodesError, match=message):
+        run("encode")
+
+
+def test_a_cut_run_goes_on_and_gives_the_same_bytes(project, run, stage, monkeypatch):
+    change_header(device="cuda")  # the long way, where it matters
+    encode = stage("encode")
+    monkeypatch.setattr(encode, "SHARD_ROWS", 32)
+    run(encode)
+    whole = files(CODES)
+    shutil.rmtree("codes")
+
+    loaded: list[str] = []
+    real = encode._run
+
+    def cut_in_the_gallery(encoder, ids, shard, **rest):
+        if len(ids) == 200 and shard.start == 96:
+            raise KeyboardInterrupt
+        return real(encoder, ids, shard, **rest)
+
+    monkeypatch.setattr(encode, "_run", cut_in_the_gallery)
+    with pytest.raises(KeyboardInterrupt):
+        run(encode)
+    assert not CODES.exists()
+
+    def note(encoder, ids, shard, **rest):
+        loaded.extend(ids[row] for row in shard)
+        return real(encoder, ids, shard, **rest)
+
+    monkeypatch.setattr(encode, "_run", note)
+    run(encode)
+    assert files(CODES) == whole
+    assert loaded == read_part(Path("data/split"), "gallery").ids[96:]
+    assert not any(Path(".cache/nsh/encode").iterdir())
+
+
+def test_an_image_that_broke_since_the_split_is_named(project, run):
+    change_header(device="cuda")
+    name = read_part(Path("data/split"), "query").ids[3]
+    (Path("images") / name).write_bytes(b"hello")
+    with pytest.raises(DataError, match=name):
+        run("encode")
+    Image.new("RGB", (4, 4)).save(Path("images") / name)
+    assert not CODES.exists()
+
+
+def test_a_missing_encoder_is_one_sentence_and_exit_code_2(project):
+    MODEL.unlink()
+    command = [sys.executable, ROOT / "pipeline/encode.py", "--method", "itq", "--bits", str(BITS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: there is no encoder at")
+    assert "Traceback" not in done.stderr
+
+
+def test_encoding_loads_no_torch():
+    code = "import sys, runpy; runpy.run_path(sys.argv[1]); print(sorted({'torch', 'mlflow'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, ROOT / "pipeline/encode.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,122 @@
+"""The export stage writes one proved, self-describing file, or nothing."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nsh.backbones.networks import MEAN, STD
+from nsh.core.errors import ConfigError, ExportError
+from nsh.core.files import read_json, sha256_file
+from nsh.serving.encoder import Encoder
+
+ROOT = Path(__file__).parents[2]
+BITS = 12
+FOLDER = Path(f"models/itq-{BITS}")
+
+
+def made() -> list[str]:
+    return sorted(path.name for path in FOLDER.iterdir())
+
+
+def test_it_writes_an_encoder_that_says_where_it_comes_from(exported, monkeypatch):
+    monkeypatch.chdir(exported)
+    assert made() == ["encoder.onnx", "head.pt", "parity.json"]
+    encoder = Encoder(FOLDER / "encoder.onnx")
+    contract, split, embed = (
+        encoder.contract,
+        read_json(Path("data/split/split.json")),
+        read_json(Path("data/embed/embed.json")),
+    )
+    assert (contract.bits, contract.image_size, contract.resample) == (BITS, 64, "bilinear")
+    assert (contract.mean, contract.std) == (MEAN, STD)
+    assert (contract.method, contract.backbone, contract.weights) == ("itq", "mobilenet_v2", "file:weights.pt")
+    assert contract.weights_sha256 == sha256_file(Path("weights.pt"))
+    assert contract.backbone_sha256 == embed["backbone_sha256"] == sha256_file(Path("data/embed/backbone.onnx"))
+    assert (contract.data_set, contract.split_sha256) == ("folder", split["sha256"])
+    assert len(contract.source_sha256) == 64
+
+
+def test_parity_was_measured_on_real_images_at_four_batch_sizes(exported):
+    report = read_json(exported / FOLDER / "parity.json")
+    assert (report["images"], report["images_wanted"]) == (256, 256)
+    assert report["batch_sizes"] == [1, 2, 7, 64]
+    assert report["bit_agreement"] >= 0.999
+    assert report["flipped_bits"] == 0 or report["max_flipped_logit"] < 1e-3
+
+
+def test_no_path_of_this_machine_is_in_the_outputs(exported):
+    for name in ("encoder.onnx", "parity.json"):
+        content = (exported / FOLDER / name).read_bytes()
+        for word in (str(exported.parent.parent), str(ROOT), "site-packages"):
+            assert word.encode() not in content
+
+
+def test_two_processes_in_two_folders_write_the_same_bytes(exported, project):
+    command = [sys.executable, ROOT / "pipeline/export.py", "--method", "itq", "--bits", str(BITS)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert project != exported
+    for name in ("encoder.onnx", "parity.json"):
+        assert (project / FOLDER / name).read_bytes() == (exported / FOLDER / name).read_bytes()
+
+
+def test_an_encoder_that_is_not_the_network_is_not_written(project, run, stage, monkeypatch):
+    """The gate sees a head that was changed after it was exported."""
+    export = stage("export")
+    join = export.join_head
+
+    def join_another(backbone_model, head, contract):
+        other = copy.deepcopy(head)
+        with torch.no_grad():
+            next(iter(other.parameters())).mul_(-1)
+        return join(backbone_model, other, contract)
+
+    monkeypatch.setattr(export, "join_head", join_another)
+    with pytest.raises(ExportError, match="nothing was written"):
+        run(export)
+    assert made() == ["head.pt"]
+
+
+def test_another_backbone_graph_than_the_embeddings_is_refused(project, run):
+    header = json.loads(Path("data/embed/embed.json").read_text())
+    Path("data/embed/embed.json").write_text(json.dumps({**header, "backbone_sha256": "0" * 64}))
+    with pytest.raises(ExportError, match="not the graph that made the embeddings"):
+        run("export")
+    assert made() == ["head.pt"]
+
+
+def test_a_head_of_other_length_is_refused(project, run):
+    Path("models/itq-16").mkdir()
+    (FOLDER / "head.pt").rename("models/itq-16/head.pt")
+    with pytest.raises(ExportError, match="no head of itq with 16 bits on embeddings of length 1280"):
+        run("export", bits=16)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04"])
+def test_a_garbled_head_is_refused(project, run, content):
+    (FOLDER / "head.pt").write_bytes(content)
+    with pytest.raises(ExportError, match="train again"):
+        run("export")
+
+
+def test_a_missing_head_and_an_unknown_method_are_one_sentence(project, run):
+    (FOLDER / "head.pt").unlink()
+    with pytest.raises(ExportError, match=f"dvc repro train@itq-{BITS}"):
+        run("export")
+    with pytest.raises(ConfigError, match="found method 'lsh', allowed are"):
+        run("export", method="lsh")
+
+
+def test_fewer_images_than_the_gate_wants_are_all_of_them(project, stage, monkeypatch):
+    export = stage("export")
+    monkeypatch.setattr(export.parity, "IMAGES", 10_000)
+    assert export._read_images(export.read_params()).shape == (260, 64, 64, 3)
+    monkeypatch.setattr(export.parity, "IMAGES", 5)
+    images = export._read_images(export.read_params())
+    assert images.dtype == np.uint8
+    assert images.shape == (5, 64, 64, 3)
