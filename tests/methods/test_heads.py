@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.heads import StandardisedHead, UnitHead, draw_uniform
+from nsh.methods.heads import StandardisedHead, UnitHead, draw_uniform, to_bytes
 
 
 def draw_features(count, dim, seed=0):
@@ -73,13 +73,19 @@ def test_a_head_is_whole_after_its_state_dict(kind):
     head = kind(4, 3)
     if kind is StandardisedHead:
         head.fit_standardisation(features)
-    file = io.BytesIO()
-    torch.save(head.state_dict(), file)
-    file.seek(0)
     other = kind(4, 3)
-    other.load_state_dict(torch.load(file, weights_only=True))
+    other.load_state_dict(torch.load(io.BytesIO(to_bytes(head)), weights_only=True))
     assert torch.equal(other(features), head(features))
     assert head(features).shape == (10, 3)
+
+
+def test_equal_heads_have_equal_bytes():
+    contents = []
+    for seed in (0, 0, 1):
+        head = UnitHead(4, 3)
+        draw_uniform(head.linear, torch.Generator().manual_seed(seed))
+        contents.append(to_bytes(head))
+    assert contents[0] == contents[1] != contents[2]
 
 
 def test_draw_uniform_depends_on_its_generator_alone():

@@ -1,4 +1,6 @@
-"""The shapes of a hash head. Knows no method: what the numbers mean is the fitter's business."""
+"""The shapes of a hash head, and its bytes. Knows no method: what the numbers mean is the fitter's business."""
+
+import io
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +56,16 @@ class UnitHead(HashHead):
     def forward(self, embeddings: Tensor) -> Tensor:
         """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
         return self.linear(functional.normalize(embeddings, dim=1))  # type: ignore[no-any-return]
+
+
+def to_bytes(head: HashHead) -> bytes:
+    """What `torch.load(..., weights_only=True)` reads as the head's state dict; equal heads give equal bytes.
+
+    Not written to a path by torch itself, which would put the (temporary) file's name into the archive.
+    """
+    buffer = io.BytesIO()
+    torch.save(head.state_dict(), buffer)
+    return buffer.getvalue()
 
 
 @torch.no_grad()
