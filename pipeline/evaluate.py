@@ -19,6 +19,7 @@ from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Codes, read_codes
 from nsh.core.metrics import PROTOCOL, Evaluation, evaluate, to_csv
 from nsh.data.split import SplitPart, read_header, read_part
+from nsh.tracking import record
 
 SPLIT, CODES, METRICS = Path("data/split"), Path("codes"), Path("metrics")
 
@@ -42,6 +43,7 @@ def main() -> None:
     )
     protocol = {"method": arguments.method, "bits": arguments.bits, "k": params.evaluate.k, **PROTOCOL}
     _write(evaluation, protocol | _count(query, gallery), key=key)
+    record(Path(), params, method=arguments.method, bits=arguments.bits)
 
 
 def _parse() -> argparse.Namespace:

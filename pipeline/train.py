@@ -17,6 +17,7 @@ from nsh.core.errors import DataError
 from nsh.core.files import atomic_path, write_json
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
+from nsh.tracking import training_run
 from nsh.training.loop import CachedViewLoop, choose_device
 
 EMBED, MODELS, CACHE = Path("data/embed"), Path("models"), Path(".cache/nsh/train")
@@ -36,10 +37,17 @@ def main() -> None:
     loop = CachedViewLoop(cache=CACHE, threads=compute.threads, device=device, progress=tqdm)
     history: list[dict[str, float]] = []
     start = time.monotonic()
-    head = method.fit(read_data(), bits=arguments.bits, seed=params.train.seed, report=history.append, loop=loop)
-    with atomic_path(folder / "head.pt") as partial:
-        partial.write_bytes(to_bytes(head))
-    write_json(folder / "history.json", history)
+    run = {"method": arguments.method, "bits": arguments.bits, "head": folder / "head.pt"}
+    with training_run(Path(), params, **run) as track:
+
+        def report(record: dict[str, float]) -> None:
+            track(record)
+            history.append(record)
+
+        head = method.fit(read_data(), bits=arguments.bits, seed=params.train.seed, report=report, loop=loop)
+        with atomic_path(folder / "head.pt") as partial:
+            partial.write_bytes(to_bytes(head))
+        write_json(folder / "history.json", history)
     print(f"{folder}: loss {history[0]['loss']:.4f} to {history[-1]['loss']:.4f} in {len(history)} rounds, ", end="")
     print(f"{time.monotonic() - start:.1f} s on {device} with {compute.threads} thread(s)")
 

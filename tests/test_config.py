@@ -62,7 +62,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones(values: dict, tmp_path
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), "fast"])
 def test_a_learning_rate_must_be_a_positive_finite_number(values: dict, tmp_path: Path, rate: object) -> None:
     values["methods"]["nsh"]["learning_rate"] = rate
-    with pytest.raises(ConfigError, match="methods.nsh.learning_rate"):
+    with pytest.raises(ConfigError, match=r"methods\.nsh\.learning_rate"):
         read(values, tmp_path)
 
 

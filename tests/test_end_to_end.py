@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +83,7 @@ def write_params(folder: Path, images: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("project")
     images = tmp_path_factory.mktemp("digits")
     copy_project(folder)
@@ -98,7 +97,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project.run("git", "add", "-A")
     project.run("git", "commit", "-qm", "start")
     project.first_output = project.run("dvc", "repro")
-    yield project
+    return project
 
 
 @pytest.mark.slow

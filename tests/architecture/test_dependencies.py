@@ -6,6 +6,8 @@ import grimp
 import pytest
 import yaml
 
+from nsh.methods import METHODS
+
 ROOT = Path(__file__).parents[2]
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 # These cannot change an output: parameters are dependencies by value, and tracking writes only to MLflow.
@@ -28,10 +30,14 @@ def is_cache_key(module: str) -> bool:
     return module not in NO_CACHE_KEY and not module.startswith("nsh.tracking.") and module != "pipeline"
 
 
-def reached(graph: grimp.ImportGraph, stage: str) -> set[str]:
+def uses_methods(stage: str) -> bool:
+    return any("item.method" in dep for dep in code_dependencies(stage))
+
+
+def reached(graph: grimp.ImportGraph, stage: str, method: str) -> set[str]:
     """Modules whose code runs in the stage; not what only tracking or config reach."""
     found: set[str] = set()
-    waiting = [f"pipeline.{stage}"]
+    waiting = [f"pipeline.{stage}"] + ([f"nsh.methods.{method}"] if uses_methods(stage) else [])
     while waiting:
         module = waiting.pop()
         if module in found or not is_cache_key(module):
@@ -43,8 +49,9 @@ def reached(graph: grimp.ImportGraph, stage: str) -> set[str]:
     return found
 
 
-def code_dependencies(stage: str) -> list[str]:
-    return [dep for dep in STAGES[stage]["deps"] if dep.startswith(("src/", "pipeline/"))]
+def code_dependencies(stage: str, method: str = "${item.method}") -> list[str]:
+    dependencies = [dep.replace("${item.method}", method) for dep in STAGES[stage]["deps"]]
+    return [dep for dep in dependencies if dep.startswith(("src/", "pipeline/"))]
 
 
 def covers(dependency: str, file: str) -> bool:
@@ -53,27 +60,22 @@ def covers(dependency: str, file: str) -> bool:
 
 def is_marker(file: str) -> bool:
     """An `__init__.py` that holds a docstring at most."""
-    lines = (ROOT / file).read_text().strip()
-    return file.endswith("__init__.py") and (not lines or (lines.startswith('"""') and lines.count('"""') == 2 and lines.endswith('"""')))
+    text = (ROOT / file).read_text().strip()
+    docstring_only = text.startswith('"""') and text.endswith('"""') and text.count('"""') == 2
+    return file.endswith("__init__.py") and (not text or docstring_only)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("stage", STAGES)
-def test_every_reachable_module_is_a_dependency(graph: grimp.ImportGraph, stage: str) -> None:
-    files = {module_file(module) for module in reached(graph, stage)}
-    missing = {
-        file
-        for file in files
-        if not is_marker(file) and not any(covers(dep, file) for dep in code_dependencies(stage))
-    }
+def test_every_reachable_module_is_a_dependency(graph: grimp.ImportGraph, stage: str, method: str) -> None:
+    files = {module_file(module) for module in reached(graph, stage, method)}
+    dependencies = code_dependencies(stage, method)
+    missing = [file for file in files if not is_marker(file) and not any(covers(dep, file) for dep in dependencies)]
     assert not missing, f"add to the deps of {stage} in dvc.yaml: {sorted(missing)}"
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_no_dependency_is_out_of_reach(graph: grimp.ImportGraph, stage: str) -> None:
-    files = {module_file(module) for module in reached(graph, stage)}
-    idle = [
-        dep
-        for dep in code_dependencies(stage)
-        if "${" not in dep and not any(covers(dep, file) for file in files)
-    ]
+    files = {module_file(module) for method in METHODS for module in reached(graph, stage, method)}
+    idle = [dep for dep in code_dependencies(stage) if "${" not in dep and not any(covers(dep, file) for file in files)]
     assert not idle, f"take out of the deps of {stage} in dvc.yaml: {idle}"

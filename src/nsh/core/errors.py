@@ -1,4 +1,4 @@
-"""The one tree of errors a user may meet, and the way a command ends.
+"""The one tree of errors a user may meet.
 
     NshError
     ├── ConfigError          params.yaml or an argument is wrong
@@ -13,12 +13,6 @@
 
 A message says what was found, what was allowed, and what to do.
 """
-
-import errno
-import os
-import signal
-import sys
-from collections.abc import Callable
 
 
 class NshError(Exception):
@@ -59,37 +53,3 @@ class CodesError(NshError):
 
 class TrackingError(NshError):
     """MLflow cannot record or find what was asked for."""
-
-
-USAGE_EXIT_CODE = 2
-
-
-def run_command(main: Callable[[], None]) -> None:
-    """Run `main` and end the process as a command should.
-
-    An `NshError` or a full disk prints one sentence and exits 2; Ctrl-C and SIGTERM exit 130 and 143
-    after `finally` blocks have run; any other exception is a bug and keeps its traceback.
-    """
-    signal.signal(signal.SIGTERM, _exit_on_sigterm)
-    try:
-        main()
-    except NshError as error:
-        _fail(str(error))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        place = f" while writing {error.filename}" if error.filename else ""
-        _fail(f"the disk is full{place}: free some space and run the same command again")
-    except KeyboardInterrupt:
-        print("interrupted: run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
-
-
-def _fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(USAGE_EXIT_CODE)
-
-
-def _exit_on_sigterm(signum: int, frame: object) -> None:
-    print(f"stopped by signal {signum} (pid {os.getpid()})", file=sys.stderr)
-    sys.exit(128 + signum)

@@ -1,17 +1,20 @@
-"""The methods by name. A new one is one file, one test with an oracle, and one line in `METHODS`."""
+"""The methods by name. A new one is one file, one test with an oracle, and one line in `METHODS`.
 
-from collections.abc import Callable, Mapping
+A method's file is imported when it is asked for, so that a stage depends on the code of its own method alone.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from nsh.core.errors import ConfigError
 from nsh.methods.base import HashHead, Loop, Method, Objective, Report, Schedule, TrainingData
-from nsh.methods.itq import Itq
-from nsh.methods.nsh import Nsh
 
-METHODS: dict[str, Callable[..., Method]] = {
-    "nsh": Nsh,
-    "itq": Itq,
+METHODS = {
+    "nsh": "Nsh",
+    "itq": "Itq",
 }
+"""Name of a method and of its file, and the class in it."""
 
 
 def create(name: str, parameters: Mapping[str, Any]) -> Method:
@@ -22,10 +25,12 @@ def create(name: str, parameters: Mapping[str, Any]) -> Method:
     """
     if name not in METHODS:
         raise ConfigError(f"found method {name!r}, allowed are {', '.join(METHODS)}")
+    make = getattr(import_module(f"nsh.methods.{name}"), METHODS[name])
     try:
-        return METHODS[name](**parameters)
+        method: Method = make(**parameters)
     except TypeError as error:
         raise ConfigError(f"methods.{name}: {error}") from error
+    return method
 
 
 __all__ = ["METHODS", "HashHead", "Loop", "Method", "Objective", "Report", "Schedule", "TrainingData", "create"]
