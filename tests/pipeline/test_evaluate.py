@@ -1,5 +1,4 @@
 import csv
-import importlib
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from nsh.core.files import read_json
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
 from nsh.data.split import Rows, Split, write
+from pipeline import evaluate as stage
 
 PROJECT = Path(__file__).parents[2]
 BITS, CLASSES = 12, 3
@@ -44,8 +44,16 @@ def project(tmp_path, monkeypatch):
     """A folder with parameters, a split of 8 queries and 40 gallery images, and their codes to be written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "--method", "nsh", "--bits", str(BITS)])
+    monkeypatch.setattr(stage, "record", lambda *arguments, **options: recorded(arguments, options))
     shutil.copy(PROJECT / "params.yaml", tmp_path)
     return Project(labelled=True)
+
+
+def recorded(arguments, options):
+    """In the place of the MLflow record, which has its own tests: it reads what the stage has written by then."""
+    assert options == {"method": "nsh", "bits": BITS}
+    assert Path(f"metrics/nsh-{BITS}.json").exists()
+    print("recorded", arguments[0].resolve())
 
 
 class Project:
@@ -68,7 +76,7 @@ class Project:
 
 
 def run():
-    importlib.import_module("pipeline.evaluate").main()
+    stage.main()
     return read_json(Path(f"metrics/nsh-{BITS}.json"))
 
 
@@ -97,6 +105,12 @@ def test_writes_figures_protocol_and_curves(project):
         header, *lines = read_curve(name)
         assert tuple(header) == columns
         assert len(lines) == len(expected.curves[name][columns[0]])
+
+
+def test_records_the_pair_once_its_figures_are_written(project, capsys, tmp_path):
+    project.write_codes()
+    run()
+    assert capsys.readouterr().out.splitlines()[-1] == f"recorded {tmp_path.resolve()}"
 
 
 def test_images_without_a_code_are_left_out_and_counted(project):
@@ -146,6 +160,6 @@ def test_codes_of_two_encoders_are_refused(project):
 
 def test_missing_codes_end_in_one_sentence_and_exit_code_two(project, capsys):
     with pytest.raises(SystemExit) as exit_:
-        run_stage(importlib.import_module("pipeline.evaluate").main)
+        run_stage(stage.main)
     assert exit_.value.code == 2
     assert capsys.readouterr().err.startswith("error: no codes can be read from codes/nsh-12/query")

@@ -37,6 +37,6 @@ def _count_ones(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.int64]:
 
 def _entropy(share: NDArray[np.float64]) -> NDArray[np.float64]:
     both = np.stack([share, 1 - share])
-    terms: NDArray[np.float64] = both * np.log2(both, out=np.zeros_like(both), where=both > 0)
-    entropy: NDArray[np.float64] = np.abs(terms.sum(axis=0))  # the sum is <= 0
+    logarithm = np.log2(both, out=np.zeros_like(both), where=both > 0)
+    entropy: NDArray[np.float64] = -(both * logarithm).sum(axis=0)
     return entropy
