@@ -1,0 +1,140 @@
+"""results.md: the figures of all pairs as tables for people, with the pictures below.
+
+Only what was measured is shown; the paper's numbers stand beside ours where data set and metric are the paper's.
+"""
+
+from collections.abc import Sequence
+
+from nsh.reports import paper
+from nsh.reports.measured import Heading, Measured
+from nsh.reports.numbers import printed_for
+
+PICTURES = {
+    "retrieval.png": "Queries drawn at random (left) and the ten nearest of the gallery",
+    "precision_at_k.png": "Precision over the first k",
+    "precision_recall.png": "Precision and recall, over the ranking and over the radius of the ball",
+    "precision_at_h2.png": "Within Hamming radius 2",
+    "training.png": "Training loss",
+}
+
+
+def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
+    """The report, with the pictures named in `pictures` (of `PICTURES`)."""
+    parts = ["# Results", _describe(heading), _main_table(measured, heading), _bit_table(measured)]
+    parts += [_paper_section(measured, heading)]
+    parts += [
+        "\n".join(f"## {PICTURES[name]}\n\n![{PICTURES[name]}]({name})\n" for name in PICTURES if name in pictures)
+    ]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _describe(heading: Heading) -> str:
+    counts, backbone = heading.split["counts"], heading.backbone
+    return (
+        f"Data set **{heading.data_set}**: {counts['query']:,} queries, a gallery of {counts['gallery']:,}, "
+        f"{counts['train']:,} of them to learn from without labels (split `{heading.split['sha256'][:12]}`). Backbone "
+        f"**{backbone['backbone']}** at {backbone['image_size']} px, frozen (weights: {backbone['weights']}). "
+        "Codes were made by onnxruntime with the very files that ship, and searched exactly.\n\n"
+        f"mAP@{heading.k} divides by the hits among the first {heading.k}, as the paper does; *min* divides by "
+        "min(R, k); *ties* is the expectation over random orders of equal distances. A query without a hit counts 0."
+    )
+
+
+def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
+    k = heading.k
+    names = {
+        f"mAP@{k}": f"mAP_at_{k}",
+        "min": f"mAP_min_at_{k}",
+        "ties": f"mAP_tie_aware_at_{k}",
+        f"P@{k}": f"P_at_{k}",
+        f"recall@{k}": f"recall_at_{k}",
+        "P@H≤2": "P_at_H2",
+    }
+    if not all(name in item.metrics for item in measured for name in names.values()):
+        return "The images have no labels, so no figure says which results are right; the figures below need none."
+    best = _best(measured, f"mAP_at_{k}")
+    printed = {item.key: printed_for(item, heading).get(f"mAP_at_{k}") for item in measured}
+    with_paper = any(value is not None for value in printed.values())
+    rows = [["float embedding, cosine", "", *(_four(heading.ceiling.get(name)) for name in names.values())]]
+    for item in measured:
+        figures = [_four(item.metrics[name]) for name in names.values()]
+        figures[0] = f"**{figures[0]}**" if item.key in best else figures[0]
+        rows.append([item.method, str(item.bits), *figures])
+    header = ["method", "bits", *names]
+    if with_paper:
+        header.insert(3, "paper")
+        rows = [[*row[:3], _three(printed.get(f"{row[0]}-{row[1]}")), *row[3:]] for row in rows]
+    return _table(header, rows)
+
+
+def _bit_table(measured: Sequence[Measured]) -> str:
+    names = {
+        "empty balls": "empty_ball_share",
+        "bit balance": "bit_balance",
+        "constant bits": "constant_bits_share",
+        "unique codes": "unique_codes",
+        "entropy a bit": "code_entropy",
+    }
+    rows = [
+        [item.method, str(item.bits), *(_count_or_four(name, item.metrics.get(name)) for name in names.values())]
+        for item in measured
+    ]
+    return (
+        "How the codes use their bits (needs no labels). *Empty balls*: share of queries with nothing within "
+        "radius 2; *bit balance*: 1 if every bit is 1 for half of the gallery.\n\n"
+        + _table(["method", "bits", *names], rows)
+    )
+
+
+def _paper_section(measured: Sequence[Measured], heading: Heading) -> str:
+    """The paper's own table for this data set and metric, ours below it."""
+    metric = f"mAP_at_{heading.k}"
+    printed = paper.printed(heading.data_set, metric, table="T1")
+    if not printed:
+        return ""
+    lengths = sorted({bits for values in printed.values() for bits in values})
+    rows = [[method, *(_three(values.get(bits)) for bits in lengths)] for method, values in printed.items()]
+    for method in dict.fromkeys(item.method for item in measured):
+        ours = {item.bits: item.metrics.get(metric) for item in measured if item.method == method}
+        rows.append([f"**{method}, ours**", *(_three(ours.get(bits)) for bits in lengths)])
+    return (
+        f"## Beside the paper\n\nmAP@{heading.k} as printed in table 1 of the NSH paper. "
+        f"{_compare_protocol(heading)}\n\n" + _table(["method", *(f"{bits} bits" for bits in lengths)], rows)
+    )
+
+
+def _compare_protocol(heading: Heading) -> str:
+    counts = heading.split["counts"]
+    backbones = "Backbones differ (the paper fine-tunes a ResNet-50, its rivals rest on VGG-16 features)"
+    if (counts["query"], counts["gallery"]) == (paper.QUERIES, paper.GALLERY):
+        return f"{backbones}; queries and gallery are the paper's."
+    return (
+        f"{backbones}, and so do the images: {counts['query']:,} queries and a gallery of {counts['gallery']:,} here, "
+        f"{paper.QUERIES:,} and {paper.GALLERY:,} there."
+    )
+
+
+def _best(measured: Sequence[Measured], metric: str) -> set[str]:
+    """Keys of the best pair at each code length."""
+    best: dict[int, Measured] = {}
+    for item in measured:
+        if item.bits not in best or item.metrics[metric] > best[item.bits].metrics[metric]:
+            best[item.bits] = item
+    return {item.key for item in best.values()}
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---" if column == 0 else "---:" for column in range(len(header))], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _four(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _three(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _count_or_four(name: str, value: float | None) -> str:
+    return f"{value:,.0f}" if name == "unique_codes" and value is not None else _four(value)

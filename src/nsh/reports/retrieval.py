@@ -1,0 +1,143 @@
+"""The retrieval grid: queries drawn at random, and the nearest images of the gallery beside each.
+
+A right answer has a blue frame, a wrong one an orange, crossed frame (seen without colours too); without labels
+frames are grey. Reads no files: images come through a callable.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+from PIL import Image
+
+from nsh.core.hamming import rank
+from nsh.core.manifest import Codes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RIGHT, WRONG, NEUTRAL = "#0072B2", "#E66100", "#999999"
+THUMBNAIL = 72  # pixels a side
+GAP = 17  # pixels between two, the distance is written in it
+RESULTS = 10
+MARGIN, HEAD = 100, 56  # pixels for the names and for the title
+
+
+@dataclass(frozen=True)
+class Side:
+    """Images that are searched, or searched with."""
+
+    ids: Sequence[str]
+    codes: NDArray[np.uint8]  # [n, bytes]
+    labels: NDArray[np.bool_] | None  # [n, classes]
+
+
+def make_side(codes: Codes, *, ids: Sequence[str], labels: NDArray[np.bool_] | None) -> Side:
+    """Codes with the labels [n, classes] that belong to `ids`: an image without a code is left out."""
+    rows = {image_id: row for row, image_id in enumerate(ids)}
+    kept = None if labels is None else labels[[rows[image_id] for image_id in codes.ids]]
+    return Side(codes.ids, codes.codes, kept)
+
+
+def choose_queries(query: Side, *, count: int, seed: int) -> list[int]:
+    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once."""
+    order = np.random.default_rng(seed).permutation(len(query.ids))
+    if query.labels is None:
+        return [int(row) for row in order[:count]]
+    first: list[int] = []
+    again: list[int] = []
+    seen: set[tuple[int, ...]] = set()
+    for row in order:
+        names = tuple(map(int, np.flatnonzero(query.labels[row])))
+        (again if names in seen else first).append(int(row))
+        seen.add(names)
+    return (first + again)[:count]
+
+
+def draw_grid(
+    query: Side,
+    gallery: Side,
+    *,
+    rows: Sequence[int],
+    image: Callable[[str], Image.Image],
+    classes: Sequence[str] | None,
+    title: str,
+) -> Figure:
+    """Draw the queries in `rows`, one line each, and their `RESULTS` nearest gallery images.
+
+    Args:
+        query: what is searched with.
+        gallery: what is searched; equal distances in the order of its rows.
+        rows: of `query`.
+        image: from an id to its image.
+        classes: names of the labels, None where there are none.
+        title: above the grid.
+    """
+    nearest, distances = rank(query.codes[list(rows)], gallery.codes, k=RESULTS)
+    step, shift = THUMBNAIL + GAP, THUMBNAIL + 3 * GAP
+    width, height = shift + nearest.shape[1] * step, len(rows) * step
+    with mpl.rc_context({"font.size": 9}):
+        figure, axes = _open_figure(width, height)
+        figure.text(0.5, 1 - 20 / (height + HEAD), title, ha="center", va="center", fontsize=11)
+        for line, row in enumerate(rows):
+            top = line * step
+            _show(axes, image(query.ids[row]), left=0, top=top)
+            axes.text(-8, top + THUMBNAIL / 2, _name(query, row, classes), ha="right", va="center")
+            for place, found in enumerate(nearest[line]):
+                left = shift + place * step
+                _show(axes, image(gallery.ids[found]), left=left, top=top)
+                _frame(axes, _is_right(query, row, gallery, found), left=left, top=top)
+                axes.text(left + THUMBNAIL / 2, top + THUMBNAIL + 1.5, f"{distances[line, place]}", **_SMALL)
+        return figure
+
+
+def _open_figure(width: int, height: int) -> "tuple[Figure, Axes]":
+    """A figure with room on the left for names, above for a title, and axes that count in pixels from the top left."""
+    whole = (width + MARGIN, height + HEAD)
+    figure = Figure(figsize=(whole[0] / 100, whole[1] / 100))
+    axes = figure.add_axes((MARGIN / whole[0], 0, width / whole[0], height / whole[1]))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+    return figure, axes
+
+
+_SMALL: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 7.5, "color": "#444444"}
+
+
+def _show(axes: "Axes", image: Image.Image, *, left: int, top: int) -> None:
+    """One thumbnail, cut to its middle square; small images in visible pixels."""
+    side = min(image.size)
+    box = ((image.width - side) // 2, (image.height - side) // 2)
+    square = image.crop((*box, box[0] + side, box[1] + side))
+    small = square.resize(
+        (2 * THUMBNAIL, 2 * THUMBNAIL), Image.Resampling.NEAREST if side < THUMBNAIL else Image.Resampling.LANCZOS
+    )
+    axes.imshow(
+        np.asarray(small.convert("RGB")), extent=(left, left + THUMBNAIL, top + THUMBNAIL, top), interpolation="nearest"
+    )
+
+
+def _frame(axes: "Axes", right: bool | None, *, left: int, top: int) -> None:
+    colour = NEUTRAL if right is None else RIGHT if right else WRONG
+    axes.add_patch(Rectangle((left, top), THUMBNAIL, THUMBNAIL, fill=False, edgecolor=colour, linewidth=2.2))
+    if right is False:
+        far, near, side = left + THUMBNAIL - 4, top + 4, THUMBNAIL * 0.18
+        for start, end in ((near, near + side), (near + side, near)):
+            axes.plot([far - side, far], [start, end], color=colour, linewidth=2.2)
+
+
+def _is_right(query: Side, row: int, gallery: Side, found: int) -> bool | None:
+    if query.labels is None or gallery.labels is None:
+        return None
+    return bool((query.labels[row] & gallery.labels[found]).any())
+
+
+def _name(query: Side, row: int, classes: Sequence[str] | None) -> str:
+    if query.labels is None or classes is None:
+        return "query"
+    return "\n".join(classes[label] for label in np.flatnonzero(query.labels[row])[:4])

@@ -1,0 +1,46 @@
+"""All files of a report in one folder, whole or not at all. Knows what belongs in it, not how it is made."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from nsh.core.files import write_json, write_text
+from nsh.core.folders import atomic_folder
+from nsh.reports import pictures
+from nsh.reports.markdown import results_markdown
+from nsh.reports.measured import Heading, Measured
+from nsh.reports.numbers import merged_curve, merged_training, results_csv
+
+
+def write_reports(folder: Path, measured: Sequence[Measured], heading: Heading, *, retrieval: Figure) -> None:
+    """Replace `folder` by the report of `measured`. Equal input gives equal bytes.
+
+    Args:
+        folder: reports/.
+        measured: the pairs, in the order they are shown in.
+        heading: what they were measured on.
+        retrieval: the drawn grid.
+    """
+    figures = {"retrieval.png": retrieval} | _draw(measured)
+    with atomic_folder(folder) as new:
+        for name, figure in figures.items():
+            (new / name).write_bytes(pictures.to_png(figure))
+        write_text(new / "results.md", results_markdown(measured, heading, pictures=list(figures)))
+        write_text(new / "results.csv", results_csv(measured, heading))
+        write_text(new / "precision_at_k.csv", merged_curve(measured, "precision_at_k", x="k", y="precision"))
+        write_text(new / "pr_ranking.csv", merged_curve(measured, "pr_ranking", x="recall", y="precision"))
+        write_text(new / "training.csv", merged_training(measured))
+        write_json(new / "embedding.json", dict(heading.ceiling))
+
+
+def _draw(measured: Sequence[Measured]) -> dict[str, Figure]:
+    """The pictures that the figures allow: curves need labels."""
+    figures = {
+        "precision_at_h2.png": pictures.draw_radius_two(measured),
+        "training.png": pictures.draw_training(measured),
+    }
+    if all(len(item.curves["precision_at_k"]["k"]) for item in measured):
+        figures["precision_at_k.png"] = pictures.draw_precision_at_k(measured)
+        figures["precision_recall.png"] = pictures.draw_precision_recall(measured)
+    return figures

@@ -1,0 +1,59 @@
+import dataclasses
+
+from nsh.reports.markdown import results_markdown
+
+
+def table_rows(text, start):
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith(start)
+    ]
+
+
+def test_every_pair_stands_beside_the_paper(measured, heading):
+    text = results_markdown(measured, heading, pictures=["training.png"])
+    assert table_rows(text, "| float embedding") == [
+        ["float embedding, cosine", "", "0.7500", "", "0.6000", "", "0.6250", "0.2500", ""]
+    ]
+    assert table_rows(text, "| nsh |")[:2] == [
+        ["nsh", "16", "**0.6250**", "0.706", "0.3125", "0.6150", "0.5250", "0.1250", "0.3000"],
+        ["nsh", "32", "0.5000", "0.733", "0.2500", "0.4900", "0.4000", "0.1250", "0.3000"],
+    ]
+    assert table_rows(text, "| itq |")[:2] == [
+        ["itq", "16", "0.3750", "0.305", "0.1875", "0.3650", "0.2750", "0.1250", "0.3000"],
+        ["itq", "32", "**0.5625**", "0.325", "0.2812", "0.5525", "0.4625", "0.1250", "0.3000"],
+    ]
+    assert table_rows(text, "| CIBHash |") == [["CIBHash", "0.590", "0.622", "0.641"]]
+    assert table_rows(text, "| **nsh, ours**") == [["**nsh, ours**", "0.625", "0.500", ""]]
+    assert "queries and gallery are the paper's" in text
+    assert "![Training loss](training.png)" in text
+    assert "retrieval.png" not in text
+
+
+def test_other_images_get_no_number_of_the_paper(measured, heading):
+    text = results_markdown(measured, dataclasses.replace(heading, data_set="fashion-mnist"), pictures=[])
+    assert "Beside the paper" not in text
+    assert "0.706" not in text
+    assert table_rows(text, "| method |")[0][2:4] == ["mAP@1000", "min"]
+
+
+def test_a_part_of_the_images_is_said_to_be_one(measured, heading):
+    counts = {"train": 500, "query": 1000, "gallery": 50_000}
+    text = results_markdown(
+        measured, dataclasses.replace(heading, split={**heading.split, "counts": counts}), pictures=[]
+    )
+    assert "1,000 queries and a gallery of 50,000 here, 10,000 and 50,000 there" in text
+
+
+def test_without_labels_no_figure_pretends(measure, heading):
+    heading = dataclasses.replace(heading, data_set="folder", ceiling={})
+    text = results_markdown([measure("nsh", 16, 0.5, labelled=False)], heading, pictures=[])
+    assert "mAP@1000 |" not in text
+    assert "have no labels" in text
+    assert table_rows(text, "| nsh |") == [["nsh", "16", "0.5000", "0.9000", "0.0000", "12,345", "0.8750"]]
+
+
+def test_every_table_has_one_width(measured, heading):
+    text = results_markdown(measured, heading, pictures=[])
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count("|") for line in lines}) <= 1

@@ -1,0 +1,30 @@
+from collections import Counter
+
+from nsh.reports.paper import printed, read_paper
+
+
+def test_the_tables_are_whole():
+    rows = read_paper()
+    assert len(rows) == 237
+    assert Counter(row.table for row in rows) == {"T1": 162, "T2": 54, "T3": 21}
+    assert sum(row.value is None for row in rows) == 24
+    assert all(row.value is None or 0 < row.value < 1 for row in rows)
+
+
+def test_nsh_on_cifar10_is_what_the_paper_prints():
+    assert printed("cifar10", "mAP_at_1000", table="T1")["NSH"] == {16: 0.706, 32: 0.733, 64: 0.756}
+    assert printed("cifar10", "P_at_1000", table="T2")["NSH"] == {16: 0.691, 32: 0.716, 64: 0.744}
+    assert printed("cifar10", "mAP_at_1000", table="T1")["ITQ"] == {16: 0.305, 32: 0.325, 64: 0.349}
+
+
+def test_every_printed_map_is_above_precision():
+    """Only the denominator "hits in the top k" allows it: the paper's protocol, and a guard against mixed columns."""
+    mean, precision = printed("cifar10", "mAP_at_1000", table="T1"), printed("cifar10", "P_at_1000", table="T2")
+    pairs = [(mean[method][bits], value) for method, values in precision.items() for bits, value in values.items()]
+    assert len(pairs) == 27
+    assert all(ours > value for ours, value in pairs)
+
+
+def test_another_data_set_or_k_has_no_printed_number():
+    assert printed("fashion-mnist", "mAP_at_1000", table="T1") == {}
+    assert printed("cifar10", "mAP_at_500", table="T1") == {}
