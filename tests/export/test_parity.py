@@ -60,14 +60,15 @@ def test_one_flipped_bit_far_from_the_threshold_is_refused(encoder_model, traine
     """99.9 % agree, but the bit that does not is no rounding error."""
     images = photographs[:256]
     logits = parity._run_torch(trained.backbone, trained.head, images)
+    positive = [np.sort(column[column > 0])[:2] for column in logits.T]
+    gaps = [float(second - first) for first, second in positive]
+    bit = int(np.argmax(gaps))
+    shift = float(positive[bit].mean())  # takes the smallest positive logit of this bit, alone, below zero
     head = copy.deepcopy(trained.head)
-    nearest = np.abs(logits[:, 3]).min()
-    far = np.sort(logits[:, 3][logits[:, 3] > 2e-3])[0]
     with torch.no_grad():
-        head.bias[3] -= float(far + 2e-3)  # flips the bits whose logit is between 0 and that
-    assert nearest < far
-    flipped = (logits[:, 3] > 0) != (logits[:, 3] - far - 2e-3 > 0)
-    assert 0 < flipped.sum() < 0.001 * logits.size
+        head.bias[bit] -= shift
+    assert gaps[bit] / 2 > 1.5e-3
+    assert ((logits[:, bit] > 0) != (logits[:, bit] > shift)).sum() == 1
     with pytest.raises(ExportError, match="a bit with logit"):
         check(encoder_model, trained, images, head=head)
 
