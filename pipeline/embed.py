@@ -21,9 +21,10 @@ from nsh.core.files import sha256_bytes, write_json
 from nsh.core.folders import atomic_folder
 from nsh.data.registry import open_images
 from nsh.data.split import PARTS, read_header, read_part
-from nsh.export.embedder import choose_device, open_embedder
+from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
 from nsh.export.source import source_sha256
+from nsh.training.device import choose_device
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
 
 RAW, SPLIT, EMBED, CACHE = Path("data/raw"), Path("data/split"), Path("data/embed"), Path(".cache/nsh/embed")

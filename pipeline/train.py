@@ -18,7 +18,8 @@ from nsh.core.files import atomic_path, write_json
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
 from nsh.tracking import training_run
-from nsh.training.loop import CachedViewLoop, choose_device
+from nsh.training.device import choose_device
+from nsh.training.loop import CachedViewLoop
 
 EMBED, MODELS, CACHE = Path("data/embed"), Path("models"), Path(".cache/nsh/train")
 

@@ -34,7 +34,6 @@ class Project:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "DVC_NO_ANALYTICS": "1",
             "MLFLOW_DISABLE_TELEMETRY": "true",
-            "PYTHONWARNINGS": "default",
         }
 
     def run(self, *command: str, expect: int = 0) -> str:
@@ -52,12 +51,15 @@ class Project:
         return json.loads((self.folder / path).read_text())
 
 
+OUTPUTS = ("data/raw", "data/split", "data/embed", "models", "codes", "metrics", "reports", "dvc.lock")
+
+
 def copy_project(folder: Path) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     for name in tracked:
-        if (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "metrics/", "reports/", "dvc.lock")):
+        if (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", *OUTPUTS)):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
 
@@ -125,7 +127,7 @@ class TestPipeline:
 
     def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
         registered = download_encoder(
-            "models:/nsh-folder@challenger", to=tmp_path / "encoder.onnx", uri=f"sqlite:///{project.folder}/mlflow.db"
+            "models:/nsh-folder@challenger", to=tmp_path / "encoder.onnx", folder=project.folder
         )
         image = next(project.images.rglob("*.png"))
         encoder = Encoder(registered, threads=1)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nsh.core.errors import ConfigError
-from nsh.export.embedder import choose_device, open_embedder
+from nsh.export.embedder import open_embedder
 from nsh.export.graph import ImageToEmbedding, to_bytes
 
 
@@ -33,15 +32,3 @@ def test_on_cuda_the_embeddings_are_those_of_the_cpu(trained, backbone_model, ph
     found = open_embedder(trained.backbone, model, device="cuda")(photographs[:64])
     expected = open_embedder(trained.backbone, model, device="cpu")(photographs[:64])
     assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
-
-
-class TestDevice:
-    def test_auto_takes_cuda_where_there_is_one(self):
-        assert choose_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
-
-    def test_the_cpu_is_always_there(self):
-        assert choose_device("cpu") == "cpu"
-
-    def test_a_device_that_is_not_there(self):
-        with pytest.raises(ConfigError, match=r"found cuda:99, torch sees \d+ CUDA devices: use cpu"):
-            choose_device("cuda:99")

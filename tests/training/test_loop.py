@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from nsh.core.codes import binarize, pack
-from nsh.core.errors import ConfigError, NonFiniteLoss, TrainingError
+from nsh.core.errors import NonFiniteLoss, TrainingError
 from nsh.core.metrics import evaluate
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
-from nsh.training.loop import CachedViewLoop, choose_device
+from nsh.training.loop import CachedViewLoop
 
 PARAMETERS = {
     "epochs": 3,
@@ -236,13 +236,3 @@ def test_progress_shows_every_step_and_ends(tmp_path):
 
     train(tmp_path, draw_clusters()[0], progress=progress)
     assert seen == list(range(3 * 5))
-
-
-def test_devices_are_chosen_or_refused():
-    assert choose_device("cpu") == "cpu"
-    if torch.cuda.is_available():
-        assert choose_device("auto") == "cuda"
-    else:
-        assert choose_device("auto") == "cpu"
-        with pytest.raises(ConfigError, match=r"compute\.device is cuda:0"):
-            choose_device("cuda:0")

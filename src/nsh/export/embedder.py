@@ -10,28 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.backbones.networks import Backbone
-from nsh.core.errors import ConfigError
 from nsh.export.graph import ImageToEmbedding
 from nsh.serving.session import open_session
 
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; may be called by several threads at once."""
-
-
-def choose_device(device: str) -> str:
-    """What "auto" stands for here: "cuda" if torch has one, else "cpu"; any other device is what it says.
-
-    Raises:
-        ConfigError: CUDA is asked for and not there.
-    """
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    index = int(device.partition(":")[2] or 0)
-    if device.startswith("cuda") and index >= torch.cuda.device_count():
-        raise ConfigError(
-            f"compute.device: found {device}, torch sees {torch.cuda.device_count()} CUDA devices: use cpu"
-        )
-    return device
 
 
 def open_embedder(backbone: Backbone, graph: bytes, *, device: str) -> Embed:

@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from nsh.core.errors import ConfigError, TrainingError
+from nsh.core.errors import TrainingError
 from nsh.core.progress import Progress, no_progress
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
 from nsh.training.checkpoint import fingerprint
@@ -26,7 +24,7 @@ class CachedViewLoop:
     Attributes:
         cache: folder for partial state; a finished run leaves nothing there.
         threads: of torch; results are equal only for equal threads.
-        device: "cpu", "cuda" or "cuda:<n>" (see `choose_device`).
+        device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
     """
 
@@ -72,19 +70,6 @@ class CachedViewLoop:
         )
         objective.to("cpu")
         shutil.rmtree(checkpoint.parent, ignore_errors=True)
-
-
-def choose_device(name: str) -> str:
-    """Turn "auto" into "cuda" where torch has it, else "cpu"; pass other names on.
-
-    Raises:
-        ConfigError: CUDA is asked for and torch has none.
-    """
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"compute.device is {name}, but this torch finds no CUDA device: choose auto or cpu")
-    return name
 
 
 def _check(data: TrainingData, schedule: Schedule) -> None:
