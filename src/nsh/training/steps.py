@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -132,6 +133,7 @@ def _lean_trainer(*, epochs: int, device: str) -> Trainer:
         devices=[int(index)] if index else 1,
         max_epochs=epochs,
         deterministic=True,
+        plugins=[LightningEnvironment()],  # one process, also inside a cluster's job
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
