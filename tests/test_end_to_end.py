@@ -127,12 +127,11 @@ class TestPipeline:
 
     def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
         registered = download_encoder(
-            "models:/nsh-folder@challenger", to=tmp_path / "encoder.onnx", folder=project.folder
+            "models:/folder-nsh-16@challenger", to=tmp_path / "encoder.onnx", folder=project.folder
         )
         image = next(project.images.rglob("*.png"))
         encoder = Encoder(registered, threads=1)
-        key = f"{encoder.contract.method}-{encoder.contract.bits}"
-        ours = Encoder(project.folder / "models" / key / "encoder.onnx", threads=1)
+        ours = Encoder(project.folder / "models" / "nsh-16" / "encoder.onnx", threads=1)
         assert np.array_equal(encoder.encode([image]), ours.encode([image]))
 
     def test_a_broken_image_is_reported_and_left_out(self, project: Project) -> None:

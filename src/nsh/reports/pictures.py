@@ -41,6 +41,15 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def draw_all(measured: Sequence[Measured]) -> dict[str, Figure]:
+    """Every figure that the measurements allow, by file name: curves need labels."""
+    figures = {"precision_at_h2.png": draw_radius_two(measured), "training.png": draw_training(measured)}
+    if all(len(item.curves["precision_at_k"]["k"]) for item in measured):
+        figures["precision_at_k.png"] = draw_precision_at_k(measured)
+        figures["precision_recall.png"] = draw_precision_recall(measured)
+    return figures
+
+
 def draw_precision_at_k(measured: Sequence[Measured]) -> Figure:
     """Precision over the first k, one panel a code length."""
     with mpl.rc_context(STYLE):

@@ -22,7 +22,7 @@ def write_reports(folder: Path, measured: Sequence[Measured], heading: Heading, 
         heading: what they were measured on.
         retrieval: the drawn grid.
     """
-    figures = {"retrieval.png": retrieval} | _draw(measured)
+    figures = {"retrieval.png": retrieval} | pictures.draw_all(measured)
     with atomic_folder(folder) as new:
         for name, figure in figures.items():
             (new / name).write_bytes(pictures.to_png(figure))
@@ -32,15 +32,3 @@ def write_reports(folder: Path, measured: Sequence[Measured], heading: Heading, 
         write_text(new / "pr_ranking.csv", merged_curve(measured, "pr_ranking", x="recall", y="precision"))
         write_text(new / "training.csv", merged_training(measured))
         write_json(new / "embedding.json", dict(heading.ceiling))
-
-
-def _draw(measured: Sequence[Measured]) -> dict[str, Figure]:
-    """The pictures that the figures allow: curves need labels."""
-    figures = {
-        "precision_at_h2.png": pictures.draw_radius_two(measured),
-        "training.png": pictures.draw_training(measured),
-    }
-    if all(len(item.curves["precision_at_k"]["k"]) for item in measured):
-        figures["precision_at_k.png"] = pictures.draw_precision_at_k(measured)
-        figures["precision_recall.png"] = pictures.draw_precision_recall(measured)
-    return figures

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nsh.config import Params
 from nsh.core.errors import TrackingError
 from nsh.tracking.lineage import changed_parameters, revision_tags
@@ -19,6 +21,7 @@ from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, find_runs
 from nsh.tracking.store import Store, open_store, plain_errors
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from mlflow.entities import Run
 
 K_PREFIX = "curve/"  # of figures over k instead of over epochs
@@ -115,6 +118,8 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
         store.client.log_artifact(run_id, str(path))
     for path in results.curves:
         store.client.log_artifact(run_id, str(path), "curves")
+    for name, figure in _draw_pair(results.folder, results.pair).items():
+        store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
     _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
     store.client.set_terminated(run_id, "FINISHED")
@@ -143,13 +148,19 @@ def _add_curves(store: Store, run: "Run", results: Results) -> None:
 
 
 def _thin(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Every k to 20, then steps that grow with k: a curve of some 60 points looks the same as one of 1000."""
-    kept, limit = [], 0.0
-    for k, value in points:
-        if k >= limit or (k, value) == points[-1]:
-            kept.append((k, value))
-            limit = k * 1.08 if k > 12 else k + 1
-    return kept
+    """Some sixty of the points (k, value), evenly spaced in the logarithm of k, first and last among them."""
+    if not points:
+        return []
+    wanted = set(np.geomspace(1, len(points), 80).round().astype(int).tolist())
+    return [point for place, point in enumerate(points, start=1) if place in wanted]
+
+
+def _draw_pair(folder: Path, pair: Pair) -> "dict[str, Figure]":
+    """The report's pictures of one pair alone."""
+    from nsh.reports.measured import read_measured
+    from nsh.reports.pictures import draw_all
+
+    return draw_all(read_measured(folder, methods=[pair.method], bits=[pair.bits]))
 
 
 def _add_data_set(store: Store, run: "Run", results: Results) -> None:

@@ -33,6 +33,7 @@ class Pair:
 class Results:
     """One pair's outputs, from train to evaluate."""
 
+    folder: Path  # the project's
     pair: Pair
     head_sha256: str
     encoder: Path
@@ -70,7 +71,8 @@ def read_results(folder: Path, pair: Pair) -> Results:
     files = (metrics, history, parity, split)
     missing = [path.relative_to(folder).as_posix() for path in (head, encoder, *files, *curves) if not path.is_file()]
     if missing:
-        raise TrackingError(f"{pair.key} lacks {', '.join(missing)}: run `dvc repro`, or `dvc checkout` after git")
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise TrackingError(f"{missing[0]}{more} missing: run `dvc repro`, or `dvc checkout` after git")
     encoder_sha256, measured = sha256_file(encoder), read_json(metrics)
     if measured["protocol"]["encoder_sha256"] != encoder_sha256:
         raise TrackingError(
@@ -78,6 +80,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
             "run `dvc checkout` after git, or `dvc repro`"
         )
     return Results(
+        folder=folder,
         pair=pair,
         head_sha256=sha256_file(head),
         encoder=encoder,

@@ -24,6 +24,9 @@ EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
 LOCK_TIMEOUT = 300  # seconds; the first process fills a fresh database in about ten
 SQLITE = "sqlite:///"
 
+# Without it the UI files our runs under evaluations of language models.
+KIND = {"mlflow.experimentKind": "custom_model_development"}
+
 # Only where the user has not said otherwise: MLflow's own values let a dead server hold a process up for minutes.
 DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -148,7 +151,7 @@ def _find_experiment(client: "MlflowClient", name: str, *, artifacts: str | None
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
-            return str(client.create_experiment(name, artifact_location=artifacts))
+            return str(client.create_experiment(name, artifact_location=artifacts, tags=KIND))
         except MlflowException:  # another process, on a server that our lock does not reach, was faster
             found = client.get_experiment_by_name(name)
             if found is None:
