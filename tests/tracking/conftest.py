@@ -88,7 +88,9 @@ def finish(project) -> Callable[..., None]:
         (model / "encoder.onnx").write_bytes(encoder)
         write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
         figures = (
-            {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25} | metrics | {"protocol": {"k": 5, "encoder_sha256": sha256_bytes(encoder)}}
+            {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25}
+            | metrics
+            | {"protocol": {"k": 5, "encoder_sha256": sha256_bytes(encoder)}}
         )
         write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
         write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
