@@ -34,9 +34,7 @@ def _describe(heading: Heading) -> str:
         f"Data set **{heading.data_set}**: {counts['query']:,} queries, a gallery of {counts['gallery']:,}, "
         f"{counts['train']:,} of them to learn from without labels (split `{heading.split['sha256'][:12]}`). Backbone "
         f"**{backbone['backbone']}** at {backbone['image_size']} px, frozen (weights: {backbone['weights']}). "
-        "Codes were made by onnxruntime with the very files that ship, and searched exactly.\n\n"
-        f"mAP@{heading.k} divides by the hits among the first {heading.k}, as the paper does; *min* divides by "
-        "min(R, k); *ties* is the expectation over random orders of equal distances. A query without a hit counts 0."
+        "Codes were made by onnxruntime with the very files that ship, and searched exactly."
     )
 
 
@@ -64,7 +62,10 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
     if with_paper:
         header.insert(3, "paper")
         rows = [[*row[:3], _three(printed.get(f"{row[0]}-{row[1]}")), *row[3:]] for row in rows]
-    return _table(header, rows)
+    return (
+        f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is the "
+        "expectation over random orders of equal distances. A query without a hit counts 0.\n\n" + _table(header, rows)
+    )
 
 
 def _bit_table(measured: Sequence[Measured]) -> str:
