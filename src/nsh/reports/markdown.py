@@ -63,8 +63,9 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
         header.insert(3, "paper")
         rows = [[*row[:3], _three(printed.get(f"{row[0]}-{row[1]}")), *row[3:]] for row in rows]
     return (
-        f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is the "
-        "expectation over random orders of equal distances. A query without a hit counts 0.\n\n" + _table(header, rows)
+        f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is "
+        "the expectation over random orders of equal distances. A query without a hit counts 0.\n\n"
+        + _table(header, rows)
     )
 
 
