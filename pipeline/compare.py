@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from nsh.config import Params, read_params
 from nsh.core.command import print_times, run_stage
@@ -21,6 +20,7 @@ from nsh.data.split import SplitPart, read_header, read_part
 from nsh.reports.measured import Heading, Measured, best_pair, read_measured
 from nsh.reports.retrieval import choose_queries, draw_grid, make_side
 from nsh.reports.write import write_reports
+from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED, CODES = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("codes")
 REPORTS = Path("reports")
@@ -47,7 +47,7 @@ def _measure_ceiling(parts: Parts, *, k: int) -> dict[str, float]:
     if query is None or gallery is None:
         return {}
     query_embeddings, gallery_embeddings = np.load(EMBED / "query.npy"), np.load(EMBED / "gallery.npy")
-    figures = cosine_map(query_embeddings, gallery_embeddings, query, gallery, k=k, progress=tqdm)
+    figures = cosine_map(query_embeddings, gallery_embeddings, query, gallery, k=k, progress=show_progress)
     return {name: round(value, 6) for name, value in figures.items()}
 
 

@@ -6,13 +6,12 @@ What has arrived is kept in `nsh.core.fetch.CACHE` until the whole stage is done
 import shutil
 from pathlib import Path
 
-from tqdm import tqdm
-
 from nsh.backbones import weights
 from nsh.config import read_params
 from nsh.core.command import run_stage
 from nsh.core.fetch import CACHE
 from nsh.data import registry
+from nsh.terminal import say, show_progress
 
 RAW = Path("data/raw")
 
@@ -21,8 +20,8 @@ def main() -> None:
     """Fetch the backbone's weights and the data set: the smaller, and the likelier to be misspelt, first."""
     params = read_params()
     backbone, data_set = params.backbone, params.dataset
-    weights.fetch(backbone.name, backbone.weights, into=RAW / "weights", progress=tqdm, say=tqdm.write)
-    registry.fetch(data_set.name, raw=RAW, root=data_set.root, progress=tqdm, say=tqdm.write)
+    weights.fetch(backbone.name, backbone.weights, into=RAW / "weights", progress=show_progress, say=say)
+    registry.fetch(data_set.name, raw=RAW, root=data_set.root, progress=show_progress, say=say)
     shutil.rmtree(CACHE, ignore_errors=True)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from nsh.backbones import networks, weights
 from nsh.config import Params, read_params
@@ -24,6 +23,7 @@ from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
 from nsh.export.source import source_sha256
+from nsh.terminal import show_progress
 from nsh.training.device import choose_device
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
 
@@ -89,9 +89,11 @@ def _distinct(parts: dict[str, list[str]]) -> list[str]:
 def _embed(parts: dict[str, list[str]], feed: Feed, params: Params, work: Path) -> None:
     ids, views = _distinct(parts), params.embed.views
     start = time.monotonic()
-    embed_images(ids, feed=feed, path=work / "images.npy", progress=tqdm)
+    embed_images(ids, feed=feed, path=work / "images.npy", progress=show_progress)
     middle = time.monotonic()
-    embed_views(parts["train"], feed=feed, views=views, seed=params.embed.seed, path=work / "views.npy", progress=tqdm)
+    embed_views(
+        parts["train"], feed=feed, views=views, seed=params.embed.seed, path=work / "views.npy", progress=show_progress
+    )
     for what, count, seconds in (
         ("images", len(ids), middle - start),
         ("views", len(parts["train"]) * views, time.monotonic() - middle),

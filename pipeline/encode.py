@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tqdm import tqdm
 
 from nsh.config import Params, read_params
 from nsh.core.codes_writer import CodesWriter
@@ -29,6 +28,7 @@ from nsh.data.registry import open_images
 from nsh.data.split import SplitPart, read_header, read_part
 from nsh.export import cut
 from nsh.serving.encoder import Encoder
+from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED = Path("data/raw"), Path("data/split"), Path("data/embed")
 MODELS, CODES, CACHE = Path("models"), Path("codes"), Path(".cache/nsh/encode")
@@ -82,7 +82,9 @@ def _encode_part(part: str, path: Path, params: Params) -> Path:
 
 
 def _run(encoder: Encoder, ids: list[str], shard: range, *, load: Load, batch: int) -> NDArray[np.uint8]:
-    return encoder.encode(tqdm((load(ids[row]) for row in shard), desc="encode", total=len(shard)), batch=batch)
+    return encoder.encode(
+        show_progress((load(ids[row]) for row in shard), desc="encode", total=len(shard)), batch=batch
+    )
 
 
 def _write(plan: Plan, rows: SplitPart, encode: Encode, params: Params) -> Path:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from nsh.config import read_params
 from nsh.core.command import run_stage
@@ -19,6 +18,7 @@ from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Codes, read_codes
 from nsh.core.metrics import PROTOCOL, Evaluation, evaluate, to_csv
 from nsh.data.split import SplitPart, read_header, read_part
+from nsh.terminal import show_progress
 from nsh.tracking import record
 
 SPLIT, CODES, METRICS = Path("data/split"), Path("codes"), Path("metrics")
@@ -39,7 +39,7 @@ def main() -> None:
         bits=arguments.bits,
         k=params.evaluate.k,
         threads=params.compute.threads,
-        progress=tqdm,
+        progress=show_progress,
     )
     protocol = {"method": arguments.method, "bits": arguments.bits, "k": params.evaluate.k, **PROTOCOL}
     _write(evaluation, protocol | _count(query, gallery), key=key)

@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from nsh.backbones import networks, weights
 from nsh.config import Params, read_params
@@ -25,6 +24,7 @@ from nsh.export import parity
 from nsh.export.graph import join_head, save
 from nsh.export.heads import load_head
 from nsh.export.source import source_sha256
+from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED, MODELS = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("models")
 
@@ -50,7 +50,7 @@ def main() -> None:
         head=head,
         images=_read_images(params),
         threads=params.compute.threads,
-        progress=tqdm,
+        progress=show_progress,
     )
     write_json(folder / "parity.json", report)
     save(encoder, folder / "encoder.onnx")

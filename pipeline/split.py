@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from tqdm import tqdm
-
 from nsh.config import read_params
 from nsh.core.command import run_stage
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
+from nsh.terminal import show_progress
 
 RAW = Path("data/raw")
 SPLIT = Path("data/split")
@@ -26,7 +25,7 @@ def main() -> None:
         seed=split.seed,
         max_bad_share=split.max_bad_share,
         threads=params.compute.threads,
-        progress=tqdm,
+        progress=show_progress,
     )
     write(drawn, SPLIT)
     header = read_header(SPLIT)

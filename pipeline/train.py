@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from nsh.config import read_params
 from nsh.core.codes import code_bytes
@@ -17,6 +16,7 @@ from nsh.core.errors import DataError
 from nsh.core.files import atomic_path, write_json
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
+from nsh.terminal import show_progress
 from nsh.tracking import training_run
 from nsh.training.device import choose_device
 from nsh.training.loop import CachedViewLoop
@@ -35,7 +35,7 @@ def main() -> None:
     method = create(arguments.method, params.methods.model_dump().get(arguments.method, {}))
     compute = params.compute
     device = choose_device(compute.device)
-    loop = CachedViewLoop(cache=CACHE, threads=compute.threads, device=device, progress=tqdm)
+    loop = CachedViewLoop(cache=CACHE, threads=compute.threads, device=device, progress=show_progress)
     history: list[dict[str, float]] = []
     start = time.monotonic()
     run = {"method": arguments.method, "bits": arguments.bits, "head": folder / "head.pt"}

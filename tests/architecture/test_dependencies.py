@@ -10,8 +10,8 @@ from nsh.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-# These cannot change an output: parameters are dependencies by value, and tracking writes only to MLflow.
-NO_CACHE_KEY = ("nsh", "nsh.config", "nsh.tracking")
+# These cannot change an output: parameters are dependencies by value, tracking writes to MLflow, terminal to the eye.
+NO_CACHE_KEY = ("nsh", "nsh.config", "nsh.terminal", "nsh.tracking")
 
 
 @pytest.fixture(scope="module")

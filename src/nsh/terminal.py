@@ -1,0 +1,27 @@
+"""Progress for whoever looks: a bar that moves on a terminal, a line now and then in a log.
+
+Knows nothing of what is counted. Production rooms do without it (`nsh.core.progress`).
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
+
+LOG_SECONDS = 15.0
+"""Between two lines where standard error is a file or a pipe: a bar's every movement would fill it."""
+
+
+def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
+    """The `Progress` of the pipeline."""
+    if sys.stderr.isatty():
+        return tqdm(iterable, desc=desc, total=total)
+    return tqdm(iterable, desc=desc, total=total, mininterval=LOG_SECONDS, miniters=1)
+
+
+def say(message: str) -> None:
+    """Print one line to standard output without breaking a bar."""
+    tqdm.write(message)
