@@ -28,10 +28,15 @@ def test_the_table_has_every_figure_and_the_papers(measured, heading):
 def test_a_merged_curve_keeps_shape_and_ends(measured):
     rows = read(merged_curve(measured, "precision_at_k", x="k", y="precision"))
     mine = [row for row in rows if (row["method"], row["bits"]) == ("itq", "32")]
-    assert 40 < len(mine) <= POINTS
+    assert 100 < len(mine) <= POINTS
     assert [float(row["k"]) for row in mine] == sorted({float(row["k"]) for row in mine})
     assert (mine[0]["k"], mine[0]["precision"]) == ("1", "0.5625")
     assert (mine[-1]["k"], mine[-1]["precision"]) == ("400", "0.28125")
+
+
+def test_a_short_curve_is_kept_whole(measured):
+    rows = read(merged_curve(measured, "pr_lookup", x="recall", y="precision"))
+    assert len([row for row in rows if row["bits"] == "32"]) == 2 * 32
 
 
 def test_without_labels_a_merged_curve_has_no_rows(measure):

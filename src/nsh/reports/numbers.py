@@ -13,7 +13,7 @@ import numpy as np
 from nsh.reports import paper
 from nsh.reports.measured import Heading, Measured
 
-POINTS = 60  # of a merged curve: as many as a chart can show
+POINTS = 200  # of a merged curve: as many as a chart can show
 
 
 def results_csv(measured: Sequence[Measured], heading: Heading) -> str:
@@ -54,10 +54,10 @@ def printed_for(item: Measured, heading: Heading) -> dict[str, float]:
 
 
 def _spread(count: int) -> list[int]:
-    """At most `POINTS` of `count` rows, evenly spaced in the logarithm of their number, first and last among them."""
-    if count == 0:
-        return []
-    return [int(row) - 1 for row in np.unique(np.geomspace(1, count, min(count, POINTS)).round())]
+    """All of `count` rows, or `POINTS` at most, evenly spaced in the logarithm of their number, with first and last."""
+    if count <= POINTS:
+        return list(range(count))
+    return [int(row) - 1 for row in np.unique(np.geomspace(1, count, POINTS).round())]
 
 
 def _to_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
