@@ -1,0 +1,69 @@
+"""`nsh serve`: the HTTP service and its page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_LIMITS = "Limits"
+
+
+def serve(
+    model: Annotated[Path, typer.Option(envvar="NSH_MODEL", help="The encoder, an .onnx file.")],
+    index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
+    images: Annotated[
+        Path | None,
+        typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to: shows small pictures of items."),
+    ] = None,
+    host: Annotated[str, typer.Option(envvar="NSH_HOST", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(envvar="NSH_PORT", min=0, max=65535)] = 8000,
+    device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:<n> or auto.")] = "cpu",
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            envvar="NSH_THREADS", help="Images in work at once; as many as the container's cores if not given."
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(envvar="NSH_BATCH", help="Images that share one inference, at most.")] = 8,
+    max_body: Annotated[
+        int, typer.Option(envvar="NSH_MAX_BODY", help="Bytes of a request.", rich_help_panel=_LIMITS)
+    ] = 16 * 1024 * 1024,
+    max_pixels: Annotated[
+        int, typer.Option(envvar="NSH_MAX_PIXELS", help="Width x height of an image.", rich_help_panel=_LIMITS)
+    ] = 25_000_000,
+    max_images: Annotated[
+        int, typer.Option(envvar="NSH_MAX_IMAGES", help="Images of a request.", rich_help_panel=_LIMITS)
+    ] = 16,
+    queue: Annotated[
+        int, typer.Option(envvar="NSH_QUEUE", help="Requests in work or waiting.", rich_help_panel=_LIMITS)
+    ] = 64,
+    timeout: Annotated[
+        float, typer.Option(envvar="NSH_TIMEOUT", help="Seconds of a request.", rich_help_panel=_LIMITS)
+    ] = 30.0,
+) -> None:
+    """Serve codes and nearest images over HTTP, with a page to try them at /.
+
+    Items can be changed over HTTP only if the environment variable NSH_TOKEN holds a token of 16 characters or more,
+    which clients send as `Authorization: Bearer <token>`. SIGTERM and Ctrl-C finish what is in flight.
+    """
+    import os
+
+    from nsh.serving.service.run import run
+    from nsh.serving.service.settings import Settings
+    from nsh.serving.threads import cpu_quota
+
+    settings = Settings(
+        model=model,
+        index=index,
+        images=images,
+        token=os.environ.get("NSH_TOKEN") or None,
+        device=device,
+        threads=threads or cpu_quota(),
+        batch=batch,
+        max_body=max_body,
+        max_pixels=max_pixels,
+        max_images=max_images,
+        queue=queue,
+        timeout=timeout,
+    )
+    run(settings, host=host, port=port)

@@ -1,0 +1,80 @@
+"""Between the service's arrays and the documents clients see."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
+
+from nsh.core.codes import check_codes
+from nsh.core.errors import CodesError, UnreadableImage
+from nsh.serving.index import Hit
+from nsh.serving.service.batching import Outcome
+from nsh.serving.service.problems import Problem
+from nsh.serving.service.uploads import Upload
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def reply(document: dict[str, Any]) -> Response:
+    """A JSON answer."""
+    return Response(json.dumps(document), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def parse(schema: type[T], body: bytes) -> T:
+    """Read a JSON document.
+
+    Raises:
+        Problem: it is not what the schema says.
+    """
+    try:
+        return schema.model_validate_json(body)
+    except ValidationError as error:
+        raise Problem("invalid", explain(error.errors())) from error
+
+
+def explain(errors: Sequence[Any]) -> str:
+    """What a validation found, each with its place, in one line; values are not repeated."""
+    return "; ".join(f"{'.'.join(str(part) for part in error['loc']) or 'body'}: {error['msg']}" for error in errors)
+
+
+def read_code(text: str, *, bits: int) -> NDArray[np.uint8]:
+    """Hexadecimal to uint8 [ceil(bits / 8)].
+
+    Raises:
+        Problem: it is no code of `bits` bits.
+    """
+    try:
+        code = np.frombuffer(bytes.fromhex(text), np.uint8)
+        check_codes(code[None], bits=bits)
+    except (ValueError, CodesError) as error:
+        raise Problem("invalid", f"code: {error}") from error
+    return code
+
+
+def describe_codes(uploads: Iterable[Upload], outcomes: Iterable[Outcome]) -> list[dict[str, str | None]]:
+    """Each image's code or error."""
+    return [
+        {"name": upload.name, "code": None, "error": str(outcome)}
+        if isinstance(outcome, UnreadableImage)
+        else {"name": upload.name, "code": outcome.tobytes().hex(), "error": None}
+        for upload, outcome in zip(uploads, outcomes, strict=True)
+    ]
+
+
+def describe_hits(hits: Iterable[Hit]) -> list[dict[str, Any]]:
+    """Hits, nearest first."""
+    return [{"id": hit.id, "distance": int(hit.distance), "metadata": dict(hit.metadata)} for hit in hits]
+
+
+def require_one(outcomes: Sequence[Outcome]) -> None:
+    """Make sure that at least one image was decoded.
+
+    Raises:
+        Problem: none was; it says why the first was not.
+    """
+    if all(isinstance(outcome, UnreadableImage) for outcome in outcomes):
+        raise Problem("unreadable-image", str(outcomes[0]))

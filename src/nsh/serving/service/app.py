@@ -1,0 +1,93 @@
+"""Puts the service together: routes, page, problems, and the layers around them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+import nsh
+from nsh.serving.service import items, routes
+from nsh.serving.service.answers import explain
+from nsh.serving.service.limits import Limits
+from nsh.serving.service.observe import Observe, record_of
+from nsh.serving.service.problems import Problem, respond
+from nsh.serving.service.service import Service
+
+PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application that asks `service`."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        following = asyncio.create_task(service.follow())
+        yield
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        service.close()
+
+    app = FastAPI(
+        title="NSH",
+        version=nsh.__version__,
+        description="Binary codes of images, and the nearest images by Hamming distance.",
+        lifespan=lifespan,
+        docs_url=None,  # its scripts come from another host
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.include_router(routes.router)
+    app.include_router(items.router)
+    _add_page(app)
+    _add_problems(app)
+    settings = service.settings
+    app.add_middleware(
+        Limits,
+        max_body=settings.max_body,
+        queue=settings.queue,
+        timeout=settings.timeout,
+        metrics=service.metrics,
+    )
+    app.add_middleware(Observe, metrics=service.metrics)
+    return app
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("nsh.serving.service") / "page"
+    for address, (name, media_type) in PAGE.items():
+        app.add_route(address, _serve((folder / name).read_bytes(), media_type), methods=["GET"])
+
+
+def _serve(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        return Response(content, headers={"Content-Type": media_type, "Cache-Control": "no-cache"})
+
+    return page
+
+
+def _add_problems(app: FastAPI) -> None:
+    async def answer(request: Request, problem: Problem) -> Response:
+        return respond(problem, request_id=record_of(request.scope).request_id)
+
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return await answer(request, Problem("invalid", explain(error.errors())))
+
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 405:
+            return await answer(request, Problem("method-not-allowed", f"{request.method} is not for this address"))
+        return await answer(request, Problem("not-found", "there is nothing at this address: see /openapi.json"))
+
+    app.add_exception_handler(Problem, answer)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, unknown)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""Images of concurrent requests share inferences: whatever waits when a lane falls idle goes through together.
+
+There is no waiting for a fuller batch, so a lone image pays nothing. A lane is a thread that decodes its batch and
+runs it on one core; as many lanes as cores keep the machine busier than threads inside one inference do, because
+one lane decodes while another infers. Knows nothing of HTTP.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.errors import UnreadableImage
+
+Outcome = NDArray[np.uint8] | UnreadableImage
+Job = tuple[bytes, "asyncio.Future[Outcome]"]
+Encode = Callable[[Sequence[bytes]], list[Outcome]]
+
+
+class Batcher:
+    """Takes images one by one and encodes them together. Belongs to one event loop.
+
+    Its queue has no limit of its own: the limit on requests in flight, times images in a request, bounds it.
+    """
+
+    def __init__(self, encode: Encode, *, lanes: int, batch: int) -> None:
+        """Encode at most `batch` images at a time in each of `lanes` threads."""
+        self._encode = encode
+        self._batch = batch
+        self._idle = lanes
+        self._pool = ThreadPoolExecutor(lanes, thread_name_prefix="encode")
+        self._waiting: deque[Job] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def encode(self, images: Sequence[bytes]) -> list[Outcome]:
+        """The code, uint8 [ceil(bits / 8)], or the error of each image file, in order."""
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in images]
+        self._waiting.extend(zip(images, futures, strict=True))
+        self._start()
+        try:
+            return [await future for future in futures]
+        finally:  # whoever gave up no longer costs a lane
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        """Wait for the batches in work."""
+        self._pool.shutdown()
+
+    def _start(self) -> None:
+        while self._idle and (jobs := self._take()):
+            self._idle -= 1
+            task = asyncio.create_task(self._run(jobs))
+            self._running.add(task)  # the loop itself holds tasks weakly
+            task.add_done_callback(self._running.discard)
+
+    def _take(self) -> list[Job]:
+        jobs: list[Job] = []
+        while self._waiting and len(jobs) < self._batch:
+            job = self._waiting.popleft()
+            if not job[1].done():
+                jobs.append(job)
+        return jobs
+
+    async def _run(self, jobs: list[Job]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            outcomes = await loop.run_in_executor(self._pool, self._encode, [image for image, _ in jobs])
+            for (_, future), outcome in zip(jobs, outcomes, strict=True):
+                if not future.done():
+                    future.set_result(outcome)
+        except Exception as error:  # whatever it is, it is every waiting request's to report
+            for _, future in jobs:
+                if not future.done():
+                    future.set_exception(error)
+        finally:
+            self._idle += 1
+            self._start()

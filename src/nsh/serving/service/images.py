@@ -1,0 +1,88 @@
+"""From an image file's bytes to its code or its thumbnail, within a limit on pixels. Knows nothing of HTTP."""
+
+import io
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from nsh.core.errors import UnreadableImage
+from nsh.core.preprocess import FORMATS, load_image, to_input
+from nsh.serving.encoder import Encoder
+from nsh.serving.service.batching import Outcome
+from nsh.serving.service.metrics import Metrics
+
+
+def decode(content: bytes, *, max_pixels: int) -> Image.Image:
+    """Decode an image file in full, having looked at its size first.
+
+    Raises:
+        UnreadableImage: it has more than `max_pixels` pixels, or cannot be decoded.
+    """
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except Exception:  # load_image puts each of the many reasons into words
+        return load_image(content)
+    width, height = image.size
+    if width * height > max_pixels:
+        raise UnreadableImage(f"{width} x {height} is more than the {max_pixels} pixels allowed: make it smaller")
+    return load_image(image)
+
+
+class ImageEncoder:
+    """Encodes batches of image files and counts them."""
+
+    def __init__(self, encoder: Encoder, *, max_pixels: int, metrics: Metrics) -> None:
+        self._encoder = encoder
+        self._max_pixels = max_pixels
+        self._metrics = metrics
+
+    def __call__(self, images: Sequence[bytes]) -> list[Outcome]:
+        """The code, uint8 [ceil(bits / 8)], or the error of each; one bad image costs no other its code."""
+        start = time.perf_counter()
+        prepared = [self._prepare(content) for content in images]
+        readable = [pixels for pixels in prepared if not isinstance(pixels, UnreadableImage)]
+        codes = iter(self._encoder.run(np.stack(readable)).code if readable else ())
+        self._metrics.batches.observe(len(images))
+        self._metrics.inference.observe(time.perf_counter() - start)
+        self._metrics.images.labels("encoded").inc(len(readable))
+        self._metrics.images.labels("unreadable").inc(len(images) - len(readable))
+        return [pixels if isinstance(pixels, UnreadableImage) else next(codes) for pixels in prepared]
+
+    def _prepare(self, content: bytes) -> NDArray[np.uint8] | UnreadableImage:
+        try:
+            image = decode(content, max_pixels=self._max_pixels)
+        except UnreadableImage as error:
+            return error
+        contract = self._encoder.contract
+        return to_input(image, size=contract.image_size, resample=contract.resample)
+
+
+def resolve_inside(root: Path, name: str) -> Path | None:
+    """The regular file called `name` under `root`, or None.
+
+    Links are followed first and judged by where they end, so neither `..` nor a link leads outside.
+    """
+    try:
+        path = (root / name).resolve(strict=True)
+        if path.is_relative_to(root.resolve(strict=True)) and path.is_file():
+            return path
+    except (OSError, ValueError):  # absent, a loop of links, too long, or with a NUL
+        pass
+    return None
+
+
+def thumbnail(path: Path, *, size: int, max_pixels: int) -> bytes:
+    """The image at `path`, as a WebP that fits into `size` x `size` pixels.
+
+    Raises:
+        UnreadableImage: as `decode`.
+    """
+    image = decode(path.read_bytes(), max_pixels=max_pixels)
+    image.thumbnail((size, size), Image.Resampling.LANCZOS)
+    content = io.BytesIO()
+    image.save(content, "WEBP", quality=82, method=2)
+    return content.getvalue()

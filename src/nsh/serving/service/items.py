@@ -1,0 +1,108 @@
+"""What only the bearer of the token may ask: add, update and delete items."""
+
+import hmac
+from asyncio import get_running_loop
+from collections.abc import Callable
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.security import HTTPBearer
+from starlette.responses import Response
+
+from nsh.core.errors import CodesError, UnreadableImage
+from nsh.serving.service import answers, schemas
+from nsh.serving.service.problems import Problem
+from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of
+from nsh.serving.service.service import Service
+from nsh.serving.service.uploads import media_type
+
+_BEARER = HTTPBearer(auto_error=False, description="the value of NSH_TOKEN")
+
+
+def authorize(request: Request) -> None:
+    """Let the bearer of the token pass, before the body is read.
+
+    Raises:
+        Problem: the service changes nothing, or this is not its token.
+    """
+    token = service_of(request).settings.token
+    if token is None:
+        raise Problem("read-only", "start it with a token in the environment variable NSH_TOKEN to change items")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("utf-8"), token.encode("utf-8")):
+        raise Problem("unauthorized", "send the header Authorization: Bearer <token>")
+
+
+# HTTPBearer documents the scheme for OpenAPI; authorize is what checks it.
+router = APIRouter(
+    prefix="/v1/items", dependencies=[Depends(authorize), Depends(_BEARER)], responses=PROBLEMS, tags=["items"]
+)
+
+
+@router.post("", responses={200: {"model": schemas.Changed}}, openapi_extra=IMAGE_BODY)
+async def add_items(request: Request) -> Response:
+    """Add or update items from a form's files, each under its file name as id; unreadable ones are left out."""
+    service = service_of(request)
+    uploads = await receive_images(request, limit=service.settings.max_images)
+    names = [upload.name or "" for upload in uploads]
+    if not all(names) or len(set(names)) < len(names) or any("\0" in name for name in names):
+        raise Problem("invalid", "every file needs a file name of its own, without NUL: it becomes the item's id")
+    outcomes = await service.batcher.encode([upload.content for upload in uploads])
+    answers.require_one(outcomes)
+    codes = {name: code for name, code in zip(names, outcomes, strict=True) if not isinstance(code, UnreadableImage)}
+    await _change(service, lambda: service.library.add(list(codes), np.stack(list(codes.values()))))
+    described = answers.describe_codes(uploads, outcomes)
+    return _changed(service, len(codes), [entry for entry in described if entry["error"]])
+
+
+@router.put("/{id:path}", responses={200: {"model": schemas.Changed}}, openapi_extra=IMAGE_BODY)
+async def put_item(
+    request: Request,
+    id: schemas.Id,
+    metadata: Annotated[
+        list[schemas.Text] | None, Query(description="key=value, repeated; in place of all it had; for an image")
+    ] = None,
+) -> Response:
+    """Add or update one item from an image, or from JSON with its code and metadata."""
+    service = service_of(request)
+    if media_type(request.headers.get("content-type", "")) == JSON:
+        item = answers.parse(schemas.NewItem, await request.body())
+        code, columns = answers.read_code(item.code, bits=service.library.bits), item.metadata
+    else:
+        columns = None if metadata is None else _pairs(metadata)
+        uploads = await receive_images(request, limit=1)
+        (outcome,) = await service.batcher.encode([uploads[0].content])
+        if isinstance(outcome, UnreadableImage):
+            raise Problem("unreadable-image", str(outcome))
+        code = outcome
+    await _change(service, lambda: service.library.add([id], code[None], None if columns is None else [columns]))
+    return _changed(service, 1, [])
+
+
+@router.delete("/{id:path}", responses={200: {"model": schemas.Changed}})
+async def delete_item(request: Request, id: schemas.Id) -> Response:
+    """Delete one item."""
+    service = service_of(request)
+    await find_item(service, id)
+    await _change(service, lambda: service.library.remove(id))
+    return _changed(service, 1, [])
+
+
+def _pairs(metadata: list[str]) -> dict[str, str]:
+    pairs = dict(entry.split("=", 1) for entry in metadata if "=" in entry)
+    if len(pairs) < len(metadata):
+        raise Problem("invalid", "metadata: give key=value, each key once")
+    return pairs
+
+
+async def _change(service: Service, change: Callable[[], None]) -> None:
+    try:
+        await get_running_loop().run_in_executor(service.writers, change)
+    except CodesError as error:  # another writer holds the index, or the ids are not allowed
+        raise Problem("conflict", str(error)) from error
+
+
+def _changed(service: Service, count: int, errors: list[dict[str, str | None]]) -> Response:
+    library = service.library
+    return answers.reply({"changed": count, "items": len(library), "version": library.version, "errors": errors})

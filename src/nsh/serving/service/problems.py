@@ -1,0 +1,75 @@
+"""Errors as RFC 9457 problem documents: one list of what can go wrong, one form in which it is told.
+
+Knows nothing of what was asked for.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 1
+
+
+class Kind(NamedTuple):
+    """What all problems of one name share."""
+
+    status: int
+    title: str
+
+
+KINDS = {
+    "unauthorized": Kind(401, "A valid bearer token is needed"),
+    "read-only": Kind(403, "This service does not change its index"),
+    "not-found": Kind(404, "There is no such thing"),
+    "method-not-allowed": Kind(405, "Not with this method"),
+    "too-slow": Kind(408, "The request did not arrive in time"),
+    "conflict": Kind(409, "The index cannot be changed now"),
+    "too-large": Kind(413, "The request is too large"),
+    "too-many-images": Kind(413, "Too many images in one request"),
+    "media-type": Kind(415, "This kind of content is not understood"),
+    "invalid": Kind(422, "The request is not valid"),
+    "unreadable-image": Kind(422, "No image could be decoded"),
+    "internal": Kind(500, "The service failed"),
+    "overloaded": Kind(503, "Too many requests at once"),
+    "not-ready": Kind(503, "The service is not ready"),
+    "out-of-time": Kind(504, "The answer was not ready in time"),
+}
+
+_HEADERS = {
+    "unauthorized": {"WWW-Authenticate": "Bearer"},
+    "overloaded": {"Retry-After": str(RETRY_SECONDS)},
+    "not-ready": {"Retry-After": str(RETRY_SECONDS)},
+}
+
+
+class Problem(Exception):
+    """Ends a request with a problem document.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        detail: one sentence about this case: what was found, what is allowed, what to do.
+    """
+
+    def __init__(self, kind: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.members = members  # further members of the document
+
+
+def respond(problem: Problem, *, request_id: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The problem as a response."""
+    kind = KINDS[problem.kind]
+    document = {
+        "type": f"urn:nsh:problem:{problem.kind}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": problem.detail,
+        "request_id": request_id,
+        **problem.members,
+    }
+    every = {**_HEADERS.get(problem.kind, {}), "Cache-Control": "no-store", **(headers or {})}
+    return Response(json.dumps(document), status_code=kind.status, media_type=MEDIA_TYPE, headers=every)

@@ -1,0 +1,198 @@
+"""What anyone may ask: codes, nearest items, thumbnails, and how the service is."""
+
+from asyncio import get_running_loop
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from numpy.typing import NDArray
+from starlette.responses import PlainTextResponse, Response
+
+import nsh
+from nsh.core.errors import CodesError, UnreadableImage
+from nsh.serving.index import Filter
+from nsh.serving.service import answers, schemas
+from nsh.serving.service.observe import record_of
+from nsh.serving.service.problems import Problem
+from nsh.serving.service.service import Service
+from nsh.serving.service.uploads import FORM, RAW, Upload, media_type, read_images
+
+DEFAULT_HITS = 10
+MAX_HITS = 1000
+JSON = "application/json"
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": schemas.ProblemDocument, "description": "a problem document (RFC 9457)"},
+    "5XX": {"model": schemas.ProblemDocument, "description": "a problem document (RFC 9457)"},
+}
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_FILES = {
+    "schema": {"type": "object", "properties": {"image": {"type": "array", "items": _BINARY["schema"]}}},
+}
+IMAGE_BODY = {"requestBody": {"required": True, "content": {"image/*": _BINARY, RAW: _BINARY, FORM: _FILES}}}
+QUERY_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "image/*": _BINARY,
+            RAW: _BINARY,
+            FORM: _FILES,
+            JSON: {"schema": schemas.Query.model_json_schema()},
+        },
+    }
+}
+
+router = APIRouter(responses=PROBLEMS)
+
+
+def service_of(request: Request) -> Service:
+    """The service that this request asks."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def receive_images(request: Request, *, limit: int) -> list[Upload]:
+    """The images of the request's body, noted in its log line by their number alone."""
+    uploads = await read_images(request.headers.get("content-type", ""), request.stream(), limit=limit)
+    record_of(request.scope).facts["images"] = len(uploads)
+    return uploads
+
+
+@router.post("/v1/encode", responses={200: {"model": schemas.Codes}}, openapi_extra=IMAGE_BODY)
+async def encode(request: Request) -> Response:
+    """Codes of one image (as the body) or several (as files of a form)."""
+    service = service_of(request)
+    uploads = await receive_images(request, limit=service.settings.max_images)
+    outcomes = await service.batcher.encode([upload.content for upload in uploads])
+    answers.require_one(outcomes)
+    return answers.reply(
+        {
+            "encoder_sha256": service.encoder.sha256,
+            "bits": service.library.bits,
+            "results": answers.describe_codes(uploads, outcomes),
+        }
+    )
+
+
+@router.post("/v1/search", responses={200: {"model": schemas.Neighbours}}, openapi_extra=QUERY_BODY)
+async def search(
+    request: Request,
+    k: Annotated[int | None, Query(ge=1, le=MAX_HITS, description="items at most")] = None,
+    radius: Annotated[int | None, Query(ge=0, le=512, description="bits that may differ, at most")] = None,
+    id_prefix: Annotated[str | None, Query(max_length=1024)] = None,
+    column: Annotated[str | None, Query(max_length=1024, description="of the metadata, with `value`")] = None,
+    value: Annotated[str | None, Query(max_length=1024)] = None,
+) -> Response:
+    """The items nearest to an image, a code or an item: the nearest `k`, or all within `radius`, or both.
+
+    Without `k` there are 10, or with a radius up to 1000.
+    """
+    service = service_of(request)
+    if (column is None) != (value is None):
+        raise Problem("invalid", "column and value go together: give both or neither")
+    where = Filter(id_prefix=id_prefix, column=column, value=value) if id_prefix or column is not None else None
+    count = k or (DEFAULT_HITS if radius is None else MAX_HITS)
+    code = await _find_query(request, service)
+    try:
+        hits = await get_running_loop().run_in_executor(
+            service.searchers, lambda: service.library.search(code, k=count, radius=radius, where=where)
+        )
+    except CodesError as error:  # no item has this column
+        raise Problem("invalid", str(error)) from error
+    return answers.reply(
+        {
+            "code": code.tobytes().hex(),
+            "bits": service.library.bits,
+            "version": service.library.version,
+            "hits": answers.describe_hits(hits),
+        }
+    )
+
+
+async def _find_query(request: Request, service: Service) -> NDArray[np.uint8]:
+    if media_type(request.headers.get("content-type", "")) != JSON:
+        uploads = await receive_images(request, limit=1)
+        (outcome,) = await service.batcher.encode([uploads[0].content])
+        if isinstance(outcome, UnreadableImage):
+            raise Problem("unreadable-image", str(outcome))
+        return outcome
+    query = answers.parse(schemas.Query, await request.body())
+    if (query.code is None) == (query.id is None):
+        raise Problem("invalid", "give either code or id")
+    if query.id is None:
+        return answers.read_code(query.code or "", bits=service.library.bits)
+    return await find_item(service, query.id)
+
+
+async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
+    """The code of an item.
+
+    Raises:
+        Problem: the index has none with this id.
+    """
+    code = await get_running_loop().run_in_executor(service.searchers, service.library.find_code, id)
+    if code is None:
+        raise Problem("not-found", "the index has no item with this id")
+    return code
+
+
+@router.get("/v1/thumbnail", responses={200: {"content": {"image/webp": {}}}}, response_class=Response)
+async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_length=1024)]) -> Response:
+    """A small picture of an item, where the service was given the images."""
+    service = service_of(request)
+    try:
+        content = await get_running_loop().run_in_executor(service.painters, service.picture, id)
+    except UnreadableImage as error:
+        raise Problem("unreadable-image", str(error)) from error
+    if content is None:
+        raise Problem("not-found", "there is no image of this item")
+    return Response(content, media_type="image/webp", headers={"Cache-Control": "private, max-age=300"})
+
+
+@router.get("/v1/info", responses={200: {"model": schemas.Info}})
+async def info(request: Request) -> Response:
+    """What is served, and what one request may ask."""
+    service = service_of(request)
+    settings, contract = service.settings, service.encoder.contract
+    return answers.reply(
+        {
+            "service": f"nsh {nsh.__version__}",
+            "encoder_sha256": service.encoder.sha256,
+            "method": contract.method,
+            "backbone": contract.backbone,
+            "bits": contract.bits,
+            "image_size": contract.image_size,
+            "items": len(service.library),
+            "version": service.library.version,
+            "thumbnails": settings.images is not None,
+            "writable": settings.token is not None,
+            "limits": {
+                "body_bytes": settings.max_body,
+                "pixels": settings.max_pixels,
+                "images": settings.max_images,
+                "hits": MAX_HITS,
+                "requests_at_once": settings.queue,
+                "seconds": settings.timeout,
+            },
+        }
+    )
+
+
+@router.get("/healthz", response_class=PlainTextResponse)
+async def healthz() -> Response:
+    """Whether the process answers at all."""
+    return PlainTextResponse("ok\n")
+
+
+@router.get("/readyz", response_class=PlainTextResponse)
+async def readyz(request: Request) -> Response:
+    """Whether it should be sent requests."""
+    if fault := service_of(request).fault:
+        raise Problem("not-ready", fault)
+    return PlainTextResponse("ready\n")
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Prometheus' text format."""
+    text = service_of(request).metrics.text()
+    return Response(text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

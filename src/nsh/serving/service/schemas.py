@@ -1,0 +1,106 @@
+"""The documents that clients send and get: checked on the way in, documented by OpenAPI on the way out."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Id = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=1024)]
+Code = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{2,128}$")]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=1024)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Query(_Strict):
+    """What to search from, where it is no image: exactly one of the two."""
+
+    code: Code | None = Field(None, description="a code in hexadecimal, most significant bit first")
+    id: Id | None = Field(None, description="an item of the index")
+
+
+class NewItem(_Strict):
+    """An item given by its code."""
+
+    code: Code = Field(description="in hexadecimal, most significant bit first")
+    metadata: dict[Text, Text] | None = Field(None, max_length=64, description="in place of all it had; null leaves it")
+
+
+class Encoded(_Strict):
+    """One image's code, or why it has none."""
+
+    name: str | None = Field(None, description="the file name in the form")
+    code: str | None = Field(None, description="in hexadecimal, most significant bit first")
+    error: str | None = None
+
+
+class Codes(_Strict):
+    """Codes of the images, in their order."""
+
+    encoder_sha256: str
+    bits: int
+    results: list[Encoded]
+
+
+class Neighbour(_Strict):
+    """An item near the query."""
+
+    id: str
+    distance: int = Field(description="bits that differ")
+    metadata: dict[str, Any]
+
+
+class Neighbours(_Strict):
+    """The nearest items, ordered by distance, then by when they came into the index."""
+
+    code: str = Field(description="the query's code in hexadecimal: search with it again without the image")
+    bits: int
+    version: int = Field(description="of the index that was searched")
+    hits: list[Neighbour]
+
+
+class Changed(_Strict):
+    """What a change did."""
+
+    changed: int
+    items: int = Field(description="in the index now")
+    version: int
+    errors: list[Encoded] = Field(description="images that could not be decoded and were left out")
+
+
+class Limit(_Strict):
+    """What one request may ask."""
+
+    body_bytes: int
+    pixels: int
+    images: int
+    hits: int
+    requests_at_once: int
+    seconds: float
+
+
+class Info(_Strict):
+    """What is served."""
+
+    service: str
+    encoder_sha256: str
+    method: str
+    backbone: str
+    bits: int
+    image_size: int
+    items: int
+    version: int
+    thumbnails: bool
+    writable: bool
+    limits: Limit
+
+
+class ProblemDocument(BaseModel):
+    """RFC 9457; the list of types is in docs/operations.md."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str

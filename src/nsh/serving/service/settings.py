@@ -1,0 +1,62 @@
+"""What a person may set about the service, checked before anything is opened. Knows nothing of HTTP."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nsh.core.errors import ConfigError
+from nsh.core.preprocess import MAX_PIXELS
+
+MIB = 1024 * 1024
+MIN_TOKEN = 16
+
+_RANGES = {
+    "threads": (1, 1024),
+    "batch": (1, 1024),
+    "max_body": (1, 1024 * MIB),
+    "max_pixels": (1, MAX_PIXELS),
+    "max_images": (1, 1024),
+    "queue": (1, 100_000),
+    "timeout": (0.1, 3600.0),
+    "refresh": (0.05, 3600.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where things are, and how much one client may ask.
+
+    Memory that requests can hold is bounded by `queue` x `max_body` for what arrives, and `threads` x a few
+    copies of `max_pixels` x 4 bytes for what is decoded.
+    """
+
+    model: Path  # encoder.onnx
+    index: Path  # folder of the index
+    images: Path | None = None  # root that the index's ids are relative to; None: no thumbnails
+    token: str | None = field(default=None, repr=False)  # of those who may change items; None: nobody may
+    device: str = "cpu"  # as nsh.serving.session.open_session takes it
+    threads: int = 1  # images in work at once, each on one core
+    batch: int = 8  # images that share one inference, at most
+    max_body: int = 16 * MIB  # bytes of one request
+    max_pixels: int = 25_000_000  # width x height of one image
+    max_images: int = 16  # in one request
+    queue: int = 64  # requests in work or waiting; the next one is told to come again
+    timeout: float = 30.0  # seconds that one request may take, arrival included
+    refresh: float = 2.0  # seconds between two looks for a newer version of the index
+
+    def __post_init__(self) -> None:
+        """Check every value.
+
+        Raises:
+            ConfigError: names all that is wrong at once.
+        """
+        faults = [
+            f"{name}: found {getattr(self, name)}, allowed are {low} to {high}"
+            for name, (low, high) in _RANGES.items()
+            if not low <= getattr(self, name) <= high
+        ]
+        if self.images is not None and not self.images.is_dir():
+            faults.append(f"images: there is no folder {self.images}")
+        if self.token is not None and (len(self.token) < MIN_TOKEN or not self.token.isascii()):
+            faults.append(f"token: at least {MIN_TOKEN} ASCII characters are needed")
+        if faults:
+            raise ConfigError("; ".join(faults))
