@@ -4,19 +4,23 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from PIL import Image
 
 from nsh.core.codes import pack
 from nsh.core.contract import EncoderContract
-from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
 from nsh.core.preprocess import to_input
 from nsh.export import graph
 from nsh.serving.encoder import Encoder
+from nsh.serving.threads import cpu_quota
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +110,104 @@ def test_no_image(encoder):
     assert (code.shape, logit.shape, embedding.shape) == ((0, 2), (0, 12), (0, 1280))
 
 
-def test_images_are_read_as_they_are_needed(encoder, pictures):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_images_are_read_as_they_are_needed(encoder_path, pictures, threads):
     taken = []
 
     def stream():
-        for picture in pictures:
-            taken.append(picture)
-            yield picture
+        for number in range(100):
+            taken.append(number)
+            yield pictures[number % 4]
 
-    next(iter(encoder.encode_each(stream(), batch=2)))
-    assert len(taken) == 2
+    results = Encoder(encoder_path, threads=threads).encode_each(stream(), batch=2)
+    for yielded in range(1, 30):
+        next(results)
+        assert len(taken) <= yielded + 1 + 2 * (threads + 1)
+    results.close()
+    assert len(taken) < 40
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_no_code_depends_on_threads_and_a_bad_image_costs_no_other_its_code(
+    encoder, encoder_path, photographs, threads
+):
+    images = [b"bad" if row % 7 == 3 else pixels for row, pixels in enumerate(photographs[:60])]
+    expected = [None if isinstance(image, bytes) else encoder.run(image[None]).code[0].tolist() for image in images]
+    several = Encoder(encoder_path, threads=threads)
+    for source in (images, iter(images)):
+        found = [None if isinstance(code, UnreadableImage) else code.tolist() for code in several.encode_each(source)]
+        assert found == expected
+    assert all(map(np.array_equal, several.run(photographs[:61]), encoder.run(photographs[:61])))
+
+
+def test_decoding_overlaps_inference(encoder_path, pictures, monkeypatch):
+    """While one batch is inside the graph, another is decoded: each waits for the other here, and neither for ever."""
+    encoder = Encoder(encoder_path, threads=2)
+    decoding, inferring = threading.Event(), threading.Event()
+    original, prepare, calls = encoder._infer, encoder._prepare, []
+
+    def infer(batch):
+        if len(calls) <= 2:
+            inferring.set()
+            assert decoding.wait(20)
+        return original(batch)
+
+    def decode(source):
+        calls.append(source)
+        if len(calls) == 2:
+            assert inferring.wait(20)
+            decoding.set()
+        return prepare(source)
+
+    monkeypatch.setattr(encoder, "_infer", infer)
+    monkeypatch.setattr(encoder, "_prepare", decode)
+    assert encoder.encode(pictures, batch=1).shape == (4, 2)
+
+
+def test_the_same_opened_image_may_stand_in_many_places(encoder_path, pictures, tmp_path):
+    path = as_png(pictures[0].resize((900, 700)), tmp_path / "a.png")
+    encoder = Encoder(encoder_path, threads=8)
+    expected = encoder.encode([path])[0]
+    for _ in range(5):
+        with Image.open(path) as image:
+            assert (encoder.encode([image] * 16) == expected).all()
+
+
+def test_several_threads_may_use_one_encoder(encoder, photographs):
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda start: encoder.encode(photographs[start : start + 20]), range(0, 200, 20)))
+    assert np.array_equal(np.concatenate(found), encoder.run(photographs[:200]).code)
+
+
+def test_a_failure_that_is_no_image_stops_the_work(encoder, pictures):
+    def stream():
+        yield pictures[0]
+        raise RuntimeError("the user's own iterator")
+
+    with pytest.raises(RuntimeError, match="own iterator"):
+        encoder.encode(stream(), batch=1)
+
+
+def test_threads_are_those_of_the_container_unless_said(encoder_path):
+    assert Encoder(encoder_path).threads == cpu_quota()
+    with pytest.raises(ConfigError, match="found threads = 0"):
+        Encoder(encoder_path, threads=0)
+
+
+def test_an_empty_batch_size_is_refused(encoder, pictures):
+    with pytest.raises(ConfigError, match="found batch = 0"):
+        encoder.encode(pictures, batch=0)
+
+
+@pytest.mark.skipif("CUDAExecutionProvider" in ort.get_available_providers(), reason="this onnxruntime has CUDA")
+def test_cuda_that_is_not_there_is_an_error_unless_the_cpu_is_allowed(encoder_path, pictures):
+    with pytest.raises(ConfigError, match="device cuda was asked for"):
+        Encoder(encoder_path, device="cuda")
+    fallen = Encoder(encoder_path, device="cuda", allow_cpu=True)
+    assert fallen.device == "cpu"
+    assert np.array_equal(fallen.encode(pictures), Encoder(encoder_path).encode(pictures))
+    with pytest.raises(ConfigError, match="found device 'gpu'"):
+        Encoder(encoder_path, device="gpu", allow_cpu=True)
 
 
 @pytest.mark.parametrize("one", ["a.jpg", b"bytes", Image.new("RGB", (4, 4)), np.zeros((8, 8, 3), np.uint8)])

@@ -1,25 +1,38 @@
 """The production encoder: one ONNX file turns images into packed codes, with onnxruntime, numpy and Pillow alone.
 
 All it needs to know it reads from the file's own contract. It does not know where codes are kept or searched.
+
+Each thread decodes a batch and runs it through the graph on one core, so decoding (Pillow works outside of Python's
+lock) overlaps inference, no thread spins waiting for another inside an operator, and no code depends on the number of
+threads. On CUDA one thread at a time has the device while the others decode.
 """
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sized
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
 from nsh.core.preprocess import ImageSource, load_image, to_input
-from nsh.serving.session import open_session
+from nsh.serving.session import CPU, open_session
+from nsh.serving.threads import cpu_quota, map_ordered
 
 OUTPUTS = ["code", "logit", "embedding"]
+BATCH = 16
+"""Images that go through the graph at a time: more are no faster on a CPU, and each thread holds its own batch."""
+
+_GUARDS = 64  # locks that Pillow images share by their address
 
 
 class Outputs(NamedTuple):
@@ -31,22 +44,36 @@ class Outputs(NamedTuple):
 
 
 class Encoder:
-    """An encoder file, opened.
+    """An encoder file, opened. Several threads may use one at once.
 
     Attributes:
         contract: what the file says about itself.
         sha256: of the file; codes of two encoders are comparable only if these are equal.
+        dim: length of an embedding.
+        device: "cpu" or "cuda": where it runs.
+        threads: cores it uses at most.
     """
 
-    def __init__(self, path: Path | str, *, threads: int = 1, device: str = "cpu") -> None:
-        """Open the encoder at `path`; see `nsh.serving.session.open_session` for `threads` and `device`.
+    def __init__(
+        self, path: Path | str, *, threads: int | None = None, device: str = "cpu", allow_cpu: bool = False
+    ) -> None:
+        """Open the encoder at `path`.
+
+        Args:
+            path: the ONNX file.
+            threads: cores to use, >= 1; None: all that this container may use (`cpu_quota`).
+            device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA where this onnxruntime has it, else the CPU.
+            allow_cpu: where CUDA is asked for and not given, run on the CPU instead of raising; `device` says so.
 
         Raises:
             CodesError: there is no such file, or it is no encoder made by `nsh` for this version.
             ConfigError: `threads` or `device` is not to be had.
         """
         path = Path(path)
-        self._session = open_session(path, threads=threads, device=device)
+        self.threads = cpu_quota() if threads is None else threads
+        if self.threads < 1:
+            raise ConfigError(f"found threads = {threads}: at least 1 is needed")
+        self._session = _open(path, device, allow_cpu=allow_cpu)
         metadata = self._session.get_modelmeta().custom_metadata_map
         outputs = [output.name for output in self._session.get_outputs()]
         if METADATA_KEY not in metadata or outputs != OUTPUTS:
@@ -54,6 +81,10 @@ class Encoder:
         self.contract = EncoderContract.from_json(metadata[METADATA_KEY])
         self.dim: int = self._session.get_outputs()[2].shape[1]
         self.sha256 = sha256_file(path)
+        self.device = "cpu" if self._session.get_providers()[0] == CPU else "cuda"
+        self._turn: AbstractContextManager[object] = nullcontext() if self.device == "cpu" else threading.Lock()
+        self._guards = [threading.Lock() for _ in range(_GUARDS)]
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encoder")
 
     def run(self, batch: NDArray[np.uint8]) -> Outputs:
         """Run the graph on prepared images, uint8 [n, S, S, 3], n >= 0.
@@ -67,17 +98,23 @@ class Encoder:
             raise CodesError(f"found a batch {batch.dtype} {list(batch.shape)}, the encoder takes {shape}")
         if not len(batch):
             return self._nothing()
-        return Outputs(*self._session.run(OUTPUTS, {"image": batch}))
+        if self.device != "cpu" or min(self.threads, len(batch)) == 1:
+            return self._infer(batch)
+        parts = np.array_split(batch, min(self.threads, len(batch)))
+        outputs = map_ordered(self._pool, self._infer, parts, ahead=len(parts))
+        return Outputs(*(np.concatenate(arrays) for arrays in zip(*outputs, strict=True)))
 
-    def encode(self, images: Iterable[ImageSource], *, batch: int = 64) -> NDArray[np.uint8]:
+    def encode(self, images: Iterable[ImageSource], *, batch: int = BATCH) -> NDArray[np.uint8]:
         """Encode images, all of them or none: uint8 [n, ceil(bits / 8)] in their order.
 
         Args:
             images: paths, bytes of files, Pillow images and arrays, mixed as you like.
-            batch: images that go through the graph at a time, >= 1; it bounds memory.
+            batch: images that go through the graph at a time, >= 1; `threads + 1` batches at most are held in memory.
 
         Raises:
             UnreadableImage: names the first image that cannot be decoded; `encode_each` goes on instead.
+            CodesError: `images` is one image.
+            ConfigError: `batch` is less than 1.
         """
         codes = []
         for row, result in enumerate(self.encode_each(images, batch=batch)):
@@ -87,7 +124,7 @@ class Encoder:
         return np.stack(codes) if codes else self._nothing().code
 
     def encode_each(
-        self, images: Iterable[ImageSource], *, batch: int = 64
+        self, images: Iterable[ImageSource], *, batch: int = BATCH
     ) -> Iterator[NDArray[np.uint8] | UnreadableImage]:
         """Encode images one after the other as they come: for each its code, uint8 [ceil(bits / 8)], or its error.
 
@@ -95,20 +132,30 @@ class Encoder:
         """
         if isinstance(images, str | bytes | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim < 4):
             raise CodesError("found one image where several are expected: put it in a list")
-        remaining = iter(images)
-        while sources := list(islice(remaining, batch)):
-            yield from self._encode_batch(sources)
+        if batch < 1:
+            raise ConfigError(f"found batch = {batch}: at least 1 image is needed")
+        if isinstance(images, Sized):  # few images are shared out evenly rather than left to one thread
+            batch = max(1, min(batch, -(-len(images) // self.threads)))
+        for results in map_ordered(self._pool, self.encode_batch, _cut(images, batch), ahead=self.threads + 1):
+            yield from results
 
-    def _encode_batch(self, sources: list[ImageSource]) -> Iterator[NDArray[np.uint8] | UnreadableImage]:
+    def encode_batch(self, sources: Iterable[ImageSource]) -> list[NDArray[np.uint8] | UnreadableImage]:
+        """Encode one batch in the thread that calls: for each image its code, or its error, as `encode_each` does."""
         prepared = [self._prepare(source) for source in sources]
         readable = [image for image in prepared if not isinstance(image, UnreadableImage)]
-        codes = iter(self.run(np.stack(readable)).code if readable else ())
-        for image in prepared:
-            yield image if isinstance(image, UnreadableImage) else next(codes)
+        codes = iter(self._infer(np.stack(readable)).code if readable else ())
+        return [image if isinstance(image, UnreadableImage) else next(codes) for image in prepared]
+
+    def _infer(self, batch: NDArray[np.uint8]) -> Outputs:
+        with self._turn:
+            return Outputs(*self._session.run(OUTPUTS, {"image": batch}))
 
     def _prepare(self, source: ImageSource) -> NDArray[np.uint8] | UnreadableImage:
+        # Pillow decodes an opened image when it is first used, and the same one may be in two places of a list.
+        guard = self._guards[id(source) // 16 % _GUARDS] if isinstance(source, Image.Image) else nullcontext()
         try:
-            image = load_image(source)
+            with guard:
+                image = load_image(source)
         except UnreadableImage as error:
             return error
         return to_input(image, size=self.contract.image_size, resample=self.contract.resample)
@@ -117,3 +164,19 @@ class Encoder:
         bits = self.contract.bits
         code = np.empty((0, code_bytes(bits)), np.uint8)
         return Outputs(code, np.empty((0, bits), np.float32), np.empty((0, self.dim), np.float32))
+
+
+def _open(path: Path, device: str, *, allow_cpu: bool) -> ort.InferenceSession:
+    """A session of one thread: the encoder's own threads call it at once."""
+    try:
+        return open_session(path, threads=1, device=device)
+    except ConfigError:
+        if not allow_cpu or device.partition(":")[0] not in ("cuda", "auto"):
+            raise
+        return open_session(path, threads=1, device="cpu")
+
+
+def _cut(images: Iterable[ImageSource], length: int) -> Iterator[list[ImageSource]]:
+    remaining = iter(images)
+    while batch := list(islice(remaining, length)):
+        yield batch
