@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nsh.core.command import run_command
+from nsh.serving.commands.serve import serve
 
 app = typer.Typer(
     name="nsh",
@@ -22,6 +23,7 @@ track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
 registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
+app.command("serve")(serve)
 
 PROJECT = Path()  # every command runs in the project's folder
 
