@@ -1,0 +1,70 @@
+"""What may be stored in an index and asked of it. Knows nothing of how it is stored."""
+
+import operator
+from collections.abc import Mapping, Sequence
+
+from nsh.core.errors import CodesError
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    """Make sure that ids can be stored.
+
+    Raises:
+        CodesError: one is no text, empty, holds what UTF-8 cannot say or a NUL, or is there twice.
+    """
+    if not all(ids) or not _storable(ids):
+        culprit = next(name for name in ids if not name or not _storable([name]))
+        raise CodesError(f"found the id {culprit!r}: an id is a text of at least one character, without NUL")
+    if len(set(ids)) != len(ids):
+        raise CodesError(f"found {listed(_repeated(ids))} more than once: give every item its own id")
+
+
+def check_metadata(metadata: Sequence[Mapping[str, str]]) -> None:
+    """Make sure that metadata can be stored.
+
+    Raises:
+        CodesError: a name or a value is no text, or one that holds what UTF-8 cannot say or a NUL.
+    """
+    texts = [text for item in metadata for text in (*item.keys(), *item.values())]
+    if not _storable(texts):
+        culprit = next(text for text in texts if not _storable([text]))
+        raise CodesError(f"found {culprit!r} in the metadata: names and values are texts, without NUL")
+
+
+def whole(name: str, value: int, *, least: int) -> int:
+    """The value, if it is a whole number of at least `least`.
+
+    Raises:
+        CodesError: it is not.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or isinstance(value, bool):
+        raise CodesError(f"found {name} = {value!r}: a whole number of at least {least} is allowed")
+    return number
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _storable(texts: Sequence[str]) -> bool:
+    try:
+        joined = "".join(texts)
+        joined.encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return "\0" not in joined
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    seen, repeated = set(), dict[str, None]()
+    for name in names:
+        if name in seen:
+            repeated[name] = None
+        seen.add(name)
+    return list(repeated)

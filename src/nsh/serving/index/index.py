@@ -1,0 +1,246 @@
+"""An index: string ids, packed codes and metadata in a folder; exact search, one writer, any number of readers.
+
+    index.sqlite     ids, metadata, settings, and which version of the codes is current
+    snapshots/       the codes of the newest versions
+
+The folder must be on a local disk: SQLite's shared memory and locks do not cross a network file system.
+Knows nothing of images or encoders, but for the digest of the one whose codes it holds.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import check_codes, code_bytes
+from nsh.core.errors import CodesError
+from nsh.serving.index import store, writer
+from nsh.serving.index.checks import check_ids, check_metadata, whole
+from nsh.serving.index.exact import Found
+from nsh.serving.index.view import Filter, Hit, View, open_view
+from nsh.serving.threads import cpu_quota
+
+
+class Index:
+    """An index, opened. Searching is safe from any number of threads.
+
+    Attributes:
+        folder: where it lies.
+        threads: that a search of several codes may use.
+    """
+
+    def __init__(self, folder: Path, *, readonly: bool) -> None:
+        """Use `create` or `open`."""
+        self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
+        self._view, self._settled = open_view(self.folder), False
+        self._watch = store.connect(self.folder, readonly=True)
+
+    @classmethod
+    def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
+        """Make an empty index in a new or empty folder.
+
+        Args:
+            folder: made, with its parents, if missing.
+            bits: of every code, 1..512.
+            encoder_sha256: of the encoder file whose codes it will hold; codes of any other are refused.
+            approximate_above: how many items it may hold until unfiltered searches for the k nearest may miss some of
+                them in exchange for speed; None for never.
+
+        Raises:
+            CodesError: the folder is not empty, or a value is out of its range.
+        """
+        if approximate_above is not None and approximate_above < 0:
+            raise CodesError(f"found approximate_above = {approximate_above}: 0 or more is allowed")
+        settings = {"encoder_sha256": encoder_sha256}
+        if approximate_above is not None:
+            settings["approximate_above"] = str(approximate_above)
+        writer.create(Path(folder), bits=bits, width=code_bytes(bits), settings=settings)
+        return cls(folder, readonly=False)
+
+    @classmethod
+    def open(cls, folder: Path, *, readonly: bool = False) -> Self:
+        """Open an index at its newest complete version; the folder may be read-only.
+
+        Args:
+            folder: the index's.
+            readonly: refuse to change it.
+
+        Raises:
+            CodesError: there is none, or it is damaged.
+        """
+        return cls(folder, readonly=readonly)
+
+    @property
+    def bits(self) -> int:
+        """Bits of every code."""
+        return int(self._view.settings["bits"])
+
+    @property
+    def encoder_sha256(self) -> str:
+        """Digest of the encoder whose codes it holds."""
+        return self._view.settings["encoder_sha256"]
+
+    @property
+    def version(self) -> int:
+        """Number of the version being read: 0 when empty, one more with every change."""
+        return self._view.version.number
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the metadata columns."""
+        return self._view.columns()
+
+    @property
+    def approximate(self) -> dict[str, str]:
+        """What is known of the approximate backend: above, lists, probes, recall (at 10), rows; empty without one."""
+        prefix = "approximate_"
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self._view.settings.items()
+            if name.startswith(prefix) and self._view.lists is not None
+        }
+
+    def __len__(self) -> int:
+        return self._view.version.items
+
+    def add(
+        self,
+        ids: Sequence[str],
+        codes: NDArray[np.uint8],
+        *,
+        metadata: Sequence[Mapping[str, str]] | None = None,
+        encoder_sha256: str,
+    ) -> int:
+        """Add items, all of them or none; returns how many of the ids are new.
+
+        Args:
+            ids: unique; one that is there already gets the new code and keeps its place in the order of insertion.
+            codes: uint8 [n, ceil(bits / 8)], one for each id.
+            metadata: for each id its columns and their values, in place of all it had; None leaves what is there.
+            encoder_sha256: of the encoder that made the codes.
+
+        Raises:
+            CodesError: the codes are another encoder's or another length's, an id is given twice or is no text that can
+                be stored, the index is open for reading only, or another process is writing.
+        """
+        self._check_writable()
+        self.check_encoder(encoder_sha256)
+        check_codes(codes, bits=self.bits)
+        check_ids(ids)
+        for name, values in (("codes", codes), ("metadata", metadata)):
+            if values is not None and len(values) != len(ids):
+                raise CodesError(f"found {len(ids)} ids and {len(values)} {name}: give one for each id")
+        check_metadata(metadata or ())
+        if not ids:
+            return 0
+        added = writer.add(self.folder, ids, codes, metadata=metadata, threads=self.threads)
+        self.refresh()
+        return added
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Remove items, all of them or none; returns how many.
+
+        Raises:
+            CodesError: some ids are not there, the index is open for reading only, or another process is writing.
+        """
+        self._check_writable()
+        unique = list(dict.fromkeys(ids))
+        if unique:
+            writer.remove(self.folder, unique, threads=self.threads)
+            self.refresh()
+        return len(unique)
+
+    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+        """The k nearest items of each code, by (distance, order of insertion); all of them if there are fewer.
+
+        Args:
+            codes: uint8 [q, ceil(bits / 8)].
+            k: at least 1.
+            where: which items may be found. A filtered search is always exact.
+
+        Raises:
+            CodesError: a code of another length, k < 1, or a filter that cannot be met.
+        """
+        view = self._view
+        k = whole("k", k, least=1)
+        check_codes(codes, bits=self.bits)
+        rows = view.select(where)
+        found = self._approximate(view, codes, k=k) if rows is None and view.lists is not None else [None] * len(codes)
+        missing = [row for row, one in enumerate(found) if one is None]
+        exact = iter(view.nearest(codes[missing], k=k, rows=rows, threads=self.threads) if missing else ())
+        return view.hits([next(exact) if one is None else one for one in found])
+
+    def _approximate(self, view: View, codes: NDArray[np.uint8], *, k: int) -> list[Found | None]:
+        from nsh.serving.index import approximate
+
+        k = min(k, len(view.rows.keys))
+        probes = int(view.settings["approximate_probes"])
+        return approximate.search(view.lists, codes, k=k, probes=probes, threads=self.threads)
+
+    def search_radius(
+        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+    ) -> list[list[Hit]]:
+        """All items at a distance <= `radius` of each code, by (distance, order of insertion); always exact.
+
+        Args:
+            codes: uint8 [q, ceil(bits / 8)].
+            radius: bits, inclusive; 0 finds equal codes.
+            where: which items may be found.
+            limit: at most so many for each code, the nearest ones.
+
+        Raises:
+            CodesError: a code of another length, a negative radius, limit < 1, or a filter that cannot be met.
+        """
+        view = self._view
+        radius = min(whole("radius", radius, least=0), self.bits)
+        limit = None if limit is None else whole("limit", limit, least=1)
+        check_codes(codes, bits=self.bits)
+        found = view.within(codes, radius=radius, rows=view.select(where), threads=self.threads)
+        return view.hits((keys[:limit], distances[:limit]) for keys, distances in found)
+
+    def code_of(self, id: str) -> NDArray[np.uint8]:
+        """The code of an item, uint8 [ceil(bits / 8)].
+
+        Raises:
+            CodesError: there is no such item.
+        """
+        view = self._view
+        code: NDArray[np.uint8] = view.rows.codes[view.row_of(id)].copy()
+        return code
+
+    def refresh(self) -> None:
+        """Move to the newest complete version; costs next to nothing when there is none newer.
+
+        Searches that are under way in other threads finish on the version they began with.
+        """
+        if store.newest(self._watch) != self.version:
+            self._view, self._settled = open_view(self.folder), False
+        if not self._settled:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Read from the database itself and no longer from SQLite's log, so that the next writer can begin it anew.
+
+        Without this the log would grow as long as any reader is open. It takes the other readers' moving on, too.
+        """
+        if os.access(self.folder, os.W_OK) and store.checkpoint(self.folder):
+            self._view, self._settled = open_view(self.folder, known=self._view), True
+
+    def check_encoder(self, sha256: str) -> None:
+        """Make sure that codes of the encoder with this digest belong here.
+
+        Raises:
+            CodesError: they do not.
+        """
+        if sha256 != self.encoder_sha256:
+            raise CodesError(
+                f"the index holds codes of the encoder {self.encoder_sha256[:12]}, these are of {sha256[:12]}: "
+                "use that encoder, or build another index"
+            )
+
+    def _check_writable(self) -> None:
+        if self._readonly:
+            raise CodesError(f"{self.folder} was opened for reading only: open it with readonly=False to change it")

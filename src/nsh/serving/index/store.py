@@ -1,0 +1,247 @@
+"""The index's SQLite database: ids, metadata, and which version of the codes is current.
+
+A transaction is the unit of everything: a writer's is exclusive and is committed after the files it speaks of are on
+disk; a reader's stays open as long as its snapshot lives, so that ids and metadata stay those of its version whatever
+is written meanwhile (SQLite's WAL). Knows nothing of codes or searching.
+
+    setting    what holds for the whole index: schema, bits, encoder_sha256 ...
+    version    one row for each version whose files are kept; the highest number is current
+    item       key (ascending in the order of insertion) and id
+    metadata   one row for each item and column
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.errors import CodesError
+
+FILE = "index.sqlite"
+SCHEMA = 1
+WAIT_SECONDS = 30.0
+"""How long a second writer waits for the first before it gives up."""
+
+_TABLES = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE version (
+    number INTEGER PRIMARY KEY, items INTEGER NOT NULL,
+    codes_sha256 TEXT NOT NULL, keys_sha256 TEXT NOT NULL, lists_sha256 TEXT);
+CREATE TABLE item (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE metadata (
+    key INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (key, name)) WITHOUT ROWID;
+CREATE INDEX metadata_by_value ON metadata (name, value);
+"""
+
+
+class Version(NamedTuple):
+    """One complete state of the index."""
+
+    number: int
+    items: int
+    codes_sha256: str
+    keys_sha256: str
+    lists_sha256: str | None  # of the approximate backend's file, where there is one
+
+
+def create(folder: Path, settings: Mapping[str, str], first: Version) -> None:
+    """Make the database; it is there whole, or not at all."""
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES.split(";"):
+            connection.execute(statement)
+        connection.executemany("INSERT INTO setting VALUES (?, ?)", [("schema", str(SCHEMA)), *settings.items()])
+        put_version(connection, first)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
+    """Open the database of an index.
+
+    Raises:
+        CodesError: there is none, or the file is no database.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise CodesError(f"there is no index in {folder}: make one with `nsh index build`")
+    query = _reading(path) if readonly else "mode=rw"
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?{query}",
+            uri=True,
+            isolation_level=None,
+            timeout=WAIT_SECONDS,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA cache_size = -65536")  # KiB: ids come in any order, their tree should stay in memory
+        connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error as error:
+        raise damaged(folder, f"{FILE}: {error}") from error
+    return connection
+
+
+def _reading(path: Path) -> str:
+    """How to open the database for reading: a folder that cannot be written to has no place for SQLite's shared memory.
+
+    Without a log beside it, the database is whole and nobody can be writing, so it may be read as it lies.
+    """
+    if os.access(path.parent, os.W_OK) or path.with_name(f"{FILE}-wal").exists():
+        return "mode=ro"
+    return "immutable=1"
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[sqlite3.Connection]:
+    """One writer's transaction: committed if the block succeeds, else as if it had never been.
+
+    Raises:
+        CodesError: another process has been writing for longer than `WAIT_SECONDS`, or the folder is read-only.
+    """
+    connection = connect(folder, readonly=False)
+    try:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise _refusal(folder, error) from error
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    finally:
+        connection.close()
+
+
+def _refusal(folder: Path, error: sqlite3.OperationalError) -> CodesError:
+    if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+        return CodesError(
+            f"another process has been writing to {folder} for {WAIT_SECONDS:g} s: wait until it is done and try again"
+        )
+    if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return CodesError(f"{folder} cannot be written to ({error}): change its rights, or write to a copy")
+    return damaged(folder, f"{FILE}: {error}")
+
+
+def damaged(folder: Path, finding: str) -> CodesError:
+    """The error for an index that is not what it must be."""
+    return CodesError(f"the index in {folder} is damaged ({finding}): restore a backup, or build it again")
+
+
+def settings(connection: sqlite3.Connection) -> dict[str, str]:
+    """All settings."""
+    return dict(connection.execute("SELECT name, value FROM setting"))
+
+
+def put_setting(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Set or replace one setting."""
+    connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+
+
+def current(connection: sqlite3.Connection) -> Version:
+    """The newest version that this transaction sees."""
+    row = connection.execute("SELECT * FROM version ORDER BY number DESC LIMIT 1").fetchone()
+    return Version(*row)
+
+
+def checkpoint(folder: Path) -> bool:
+    """Move what is in SQLite's log into the database, as far as no reader is in the way; True if all of it."""
+    connection = connect(folder, readonly=False)
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        _, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return bool(logged == moved)
+    finally:
+        connection.close()
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    """The number of the newest version."""
+    number: int = connection.execute("SELECT MAX(number) FROM version").fetchone()[0]
+    return number
+
+
+def put_version(connection: sqlite3.Connection, version: Version) -> None:
+    """Make `version` current."""
+    connection.execute("INSERT INTO version VALUES (?, ?, ?, ?, ?)", version)
+
+
+def forget_versions(connection: sqlite3.Connection, *, keep: int) -> list[int]:
+    """Drop all but the newest `keep` versions and return the numbers of these."""
+    numbers = [row[0] for row in connection.execute("SELECT number FROM version ORDER BY number DESC")]
+    connection.executemany("DELETE FROM version WHERE number = ?", [(number,) for number in numbers[keep:]])
+    return numbers[:keep]
+
+
+def keys_of(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    """The keys of those of the `ids` that are there."""
+    rows = connection.execute(
+        "SELECT id, key FROM item WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
+    )
+    return dict(rows)
+
+
+def describe(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, dict[str, str]]]:
+    """Id and metadata of each key."""
+    wanted = json.dumps(keys)
+    inside = "key IN (SELECT value FROM json_each(?))"
+    found: dict[int, tuple[str, dict[str, str]]] = {
+        key: (name, {}) for key, name in connection.execute(f"SELECT key, id FROM item WHERE {inside}", (wanted,))
+    }
+    for key, name, value in connection.execute(f"SELECT key, name, value FROM metadata WHERE {inside}", (wanted,)):
+        found[key][1][name] = value
+    return found
+
+
+def select_keys(
+    connection: sqlite3.Connection, *, id_prefix: str | None, column: str | None, value: str | None
+) -> NDArray[np.int64]:
+    """Keys, ascending int64, of the items whose id begins with `id_prefix` and whose `column` is `value`."""
+    conditions: list[str] = []
+    arguments: list[Any] = []
+    if id_prefix:
+        # Compared as UTF-8, everything that begins with the prefix lies below the prefix and a byte of no character.
+        conditions.append("id >= ? AND id < CAST(? AS TEXT)")
+        arguments += [id_prefix, id_prefix.encode() + b"\xff"]
+    if column is not None:
+        conditions.append("key IN (SELECT key FROM metadata WHERE name = ? AND value = ?)")
+        arguments += [column, value]
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    keys = np.fromiter((row[0] for row in connection.execute(f"SELECT key FROM item {where}", arguments)), np.int64)
+    keys.sort()
+    return keys
+
+
+def columns(connection: sqlite3.Connection) -> list[str]:
+    """The names of the metadata columns that any item has."""
+    return [row[0] for row in connection.execute("SELECT DISTINCT name FROM metadata ORDER BY name")]
+
+
+def insert_items(connection: sqlite3.Connection, items: Sequence[tuple[int, str]]) -> None:
+    """Insert (key, id) pairs."""
+    connection.executemany("INSERT INTO item VALUES (?, ?)", items)
+
+
+def delete_items(connection: sqlite3.Connection, keys: Sequence[int]) -> None:
+    """Delete items and their metadata."""
+    connection.executemany("DELETE FROM item WHERE key = ?", [(key,) for key in keys])
+    connection.executemany("DELETE FROM metadata WHERE key = ?", [(key,) for key in keys])
+
+
+def replace_metadata(connection: sqlite3.Connection, items: Sequence[tuple[int, Mapping[str, str]]]) -> None:
+    """Give each key exactly this metadata."""
+    connection.executemany("DELETE FROM metadata WHERE key = ?", [(key,) for key, _ in items])
+    rows = [(key, name, value) for key, columns in items for name, value in columns.items()]
+    connection.executemany("INSERT INTO metadata VALUES (?, ?, ?)", rows)

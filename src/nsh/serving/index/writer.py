@@ -1,0 +1,133 @@
+"""How an index changes: one transaction, at whose end a new version is on disk and then becomes current.
+
+Whatever kills the writer, and whenever, the version before stays current; the files it left are removed by the next.
+Knows nothing of searching.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.errors import CodesError
+from nsh.serving.index import approximate, snapshot, store
+from nsh.serving.index.checks import listed
+from nsh.serving.index.view import read_lists
+
+
+class Change(NamedTuple):
+    """What happens to the rows: `gone` keys leave, `keys` (new ones and changed ones) get `codes`."""
+
+    gone: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    codes: NDArray[np.uint8]
+
+
+def create(folder: Path, *, bits: int, width: int, settings: Mapping[str, str]) -> None:
+    """Make an empty index.
+
+    Raises:
+        CodesError: the folder holds something already.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
+    (folder / snapshot.FOLDER).mkdir(parents=True, exist_ok=True)
+    digests = snapshot.write(folder, 0, snapshot.Rows(np.empty((0, width), np.uint8), np.empty(0, np.int64)))
+    store.create(folder, {"bits": str(bits), **settings}, store.Version(0, 0, *digests, None))
+    snapshot.sync(folder)
+
+
+def add(
+    folder: Path,
+    ids: Sequence[str],
+    codes: NDArray[np.uint8],
+    *,
+    metadata: Sequence[Mapping[str, str]] | None,
+    threads: int,
+) -> int:
+    """Add checked items and return how many are new.
+
+    An id that is there gets the new code, keeps its place, and its metadata if none are given.
+    """
+    with store.writing(folder) as connection:
+        version = store.current(connection)
+        rows = snapshot.read(folder, version)
+        known = store.keys_of(connection, ids)
+        first = int(rows.keys[-1]) + 1 if len(rows.keys) else 0
+        new = [name for name in ids if name not in known]
+        known.update(zip(new, range(first, first + len(new)), strict=True))
+        store.insert_items(connection, [(known[name], name) for name in new])
+        keys = np.array([known[name] for name in ids], np.int64)
+        if metadata is not None:
+            store.replace_metadata(connection, list(zip(keys.tolist(), metadata, strict=True)))
+        changed = keys[keys < first]
+        _publish(folder, connection, rows=rows, change=Change(changed, keys, codes), threads=threads)
+    return len(new)
+
+
+def remove(folder: Path, ids: Sequence[str], *, threads: int) -> None:
+    """Remove items.
+
+    Raises:
+        CodesError: some are not there; then none is removed.
+    """
+    with store.writing(folder) as connection:
+        version = store.current(connection)
+        rows = snapshot.read(folder, version)
+        known = store.keys_of(connection, ids)
+        unknown = [name for name in ids if name not in known]
+        if unknown:
+            raise CodesError(f"the index has no item {listed(unknown)}: nothing was removed")
+        keys = np.array(list(known.values()), np.int64)
+        store.delete_items(connection, keys.tolist())
+        nothing = Change(keys, np.empty(0, np.int64), np.empty((0, rows.codes.shape[1]), np.uint8))
+        _publish(folder, connection, rows=rows, change=nothing, threads=threads)
+
+
+def _publish(
+    folder: Path, connection: sqlite3.Connection, *, rows: snapshot.Rows, change: Change, threads: int
+) -> None:
+    before = store.current(connection)
+    number = before.number + 1
+    changed = apply(rows, change)
+    digests = snapshot.write(folder, number, changed)
+    lists = _write_lists(folder, connection, before=before, rows=changed, change=change, threads=threads)
+    store.put_version(connection, store.Version(number, len(changed.keys), *digests, lists))
+    snapshot.delete_others(folder, store.forget_versions(connection, keep=snapshot.KEEP))
+
+
+def apply(rows: snapshot.Rows, change: Change) -> snapshot.Rows:
+    """The rows after a change, in memory; keys stay ascending."""
+    fresh = ~np.isin(change.keys, change.gone)
+    updated, codes = change.keys[~fresh], np.array(rows.codes)
+    codes[np.searchsorted(rows.keys, updated)] = change.codes[~fresh]
+    leaving = np.isin(rows.keys, np.setdiff1d(change.gone, updated), assume_unique=True)
+    order = np.argsort(change.keys[fresh])
+    keys = np.concatenate([rows.keys[~leaving], change.keys[fresh][order]])
+    return snapshot.Rows(np.concatenate([codes[~leaving], change.codes[fresh][order]]), keys)
+
+
+def _write_lists(
+    folder: Path,
+    connection: sqlite3.Connection,
+    *,
+    before: store.Version,
+    rows: snapshot.Rows,
+    change: Change,
+    threads: int,
+) -> str | None:
+    settings = store.settings(connection)
+    limit = settings.get("approximate_above")
+    if limit is None or len(rows.keys) <= int(limit):
+        return None
+    lists = read_lists(folder, before)
+    if lists is None or len(rows.keys) > 2 * int(settings["approximate_rows"]):
+        lists, tuning = approximate.build(rows.codes, rows.keys, bits=int(settings["bits"]), threads=threads)
+        for name, value in tuning._asdict().items():
+            store.put_setting(connection, f"approximate_{name}", str(value))
+    else:
+        approximate.update(lists, change.codes, keys=change.keys, gone=change.gone, threads=threads)
+    return snapshot.write_lists(folder, before.number + 1, approximate.to_bytes(lists))
