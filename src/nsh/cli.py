@@ -10,6 +10,12 @@ from typing import Annotated
 import typer
 
 from nsh.core.command import run_command
+from nsh.core.errors import ConfigError
+from nsh.serving.commands.duplicates import duplicates
+from nsh.serving.commands.encode import encode
+from nsh.serving.commands.index import index
+from nsh.serving.commands.info import info
+from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
 
 app = typer.Typer(
@@ -18,19 +24,35 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
 registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
+app.command("info")(info)
+app.command("encode")(encode)
+app.add_typer(index, name="index")
+app.command("search")(search)
+app.command("duplicates")(duplicates)
 app.command("serve")(serve)
 
 PROJECT = Path()  # every command runs in the project's folder
+EXTRAS = {"onnxruntime": "serve", "faiss": "serve", "fastapi": "serve", "uvicorn": "serve", "mlflow": "ops"}
+"""What is installed only with an extra, and which."""
 
 
 @app.callback()
-def nsh() -> None:
+def nsh(context: typer.Context) -> None:
     """Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`)."""
+    context.obj = _from_registry
+
+
+def _from_registry(reference: str, to: Path) -> Path:
+    """How production commands get a model that is named "models:/...": they must not know MLflow themselves."""
+    from nsh.tracking import download_encoder
+
+    return download_encoder(reference, to=to, folder=PROJECT)
 
 
 @track.command("sync")
@@ -87,9 +109,36 @@ def registry_promote(
     typer.echo(f"{change.name}: champion is now version {change.version} ({before})")
 
 
+@registry.command("pull")
+def registry_pull(
+    model: Annotated[str, typer.Argument(help="name@alias or name/version, as `nsh registry list` shows them")],
+    out: Annotated[Path, typer.Option(help="File to write; what was there is replaced once the new one is whole.")],
+) -> None:
+    """Get an encoder file out of the registry, checked against the digest it was registered with.
+
+    For example:
+
+        nsh registry pull fashion-mnist-nsh-32@champion --out encoder.onnx
+    """
+    from nsh.core.files import sha256_file
+
+    path = _from_registry(model, out)
+    typer.echo(f"{path}: sha256 {sha256_file(path)}")
+
+
 def main() -> None:
     """Entry point of the console script: an `NshError` is one sentence and exit code 2."""
-    run_command(app)
+    run_command(_run)
+
+
+def _run() -> None:
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise ConfigError(f"this command needs {package}: pip install 'nsh[{EXTRAS[package]}]'") from error
 
 
 if __name__ == "__main__":

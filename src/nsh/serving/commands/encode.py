@@ -1,0 +1,125 @@
+"""`nsh encode`: images into a folder of codes."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from nsh.serving.bulk import Summary
+    from nsh.serving.encoder import Encoder
+
+SOME_FAILED = 1
+SHOWN_ERRORS = 10
+
+Model = Annotated[
+    str,
+    typer.Option(
+        envvar="NSH_MODEL",
+        help="The encoder: a file, https://host/encoder.onnx#sha256=<digest>, or models:/name@alias (extra ops).",
+    ),
+]
+
+
+def encode(
+    context: typer.Context,
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files and folders; - reads a list from standard input, a path a line or as find -print0 writes it.",
+            show_default=False,
+        ),
+    ],
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Folder for the codes: new, or begun by the same command.")],
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that ids are relative to; if not given, the folder that is named alone, else this one."
+        ),
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="i/N", help="Do the i-th of N parts: start one process for each, anywhere.")
+    ] = "1/1",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:<n>, or auto: CUDA where there is one.")] = "cpu",
+    allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Without the CUDA asked for, use the CPU.")] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cores to use; if not given, all that this container may."),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images that each thread infers at a time.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Turn images into packed binary codes.
+
+    The folder gets shards of codes (.npy), a manifest beside each (.jsonl: id, path, sha256, status, error), a
+    header, and errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. A run that was
+    cut goes on when the same command is given again. Nothing is written where the images are.
+
+    For example:
+
+        nsh encode photos --model encoder.onnx --out codes
+        nsh encode photos --model encoder.onnx --out codes --shard 2/4
+        find /data -name '*.jpg' -print0 | nsh encode - --root /data --model encoder.onnx --out codes
+
+    Exit code: 0 all encoded; 1 some images could not be decoded, the others are there; 2 standard error says why
+    there are no codes (bad arguments, no image, not one that could be decoded).
+    """
+    from nsh.serving.bulk import Share, encode_files
+    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.encoder import Encoder
+    from nsh.serving.sources import LIST, describe, find_model, list_images
+
+    share = Share.parse(shard)
+    encoder = Encoder(
+        find_model(model, from_registry=context.obj, progress=show_progress),
+        threads=threads,
+        device=device,
+        allow_cpu=allow_cpu,
+    )
+    stdin = sys.stdin.buffer if LIST in images else None
+    found = list_images(images, root=root, stdin=stdin, progress=show_progress)
+    summary = encode_files(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
+    if as_json:
+        typer.echo(json.dumps(_describe(summary, out, encoder, left_out=found.left_out), indent=2))
+    else:
+        _print(summary, out, encoder, left_out=describe(found.left_out) if found.left_out else "")
+    if summary.errors:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _describe(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "out": str(out),
+        "images": summary.images,
+        "encoded": summary.encoded,
+        "failed": len(summary.errors),
+        "resumed": summary.resumed,
+        "complete": summary.complete,
+        "left_out": dict(left_out),
+        "bits": encoder.contract.bits,
+        "encoder_sha256": encoder.sha256,
+        "device": encoder.device,
+    }
+
+
+def _print(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: str) -> None:
+    from nsh.serving.bulk import ERRORS, quote
+
+    resumed = f", {summary.resumed} of the images were done before" if summary.resumed else ""
+    typer.echo(f"{out}: {summary.encoded} codes of {encoder.contract.bits} bits{resumed}")
+    if left_out:
+        typer.echo(left_out)
+    if not summary.complete:
+        typer.echo("other shards are still missing: the folder can be read once every part is done")
+    if not summary.errors:
+        return
+    typer.echo(f"{len(summary.errors)} of {summary.images} images could not be decoded:", err=True)
+    for entry in summary.errors[:SHOWN_ERRORS]:
+        typer.echo(f"  {quote(entry.id)}: {entry.error}", err=True)
+    if len(summary.errors) > SHOWN_ERRORS:
+        where = out / ERRORS if summary.complete else f"the manifests in {out}"
+        typer.echo(f"  and {len(summary.errors) - SHOWN_ERRORS} more: see {where}", err=True)
