@@ -1,0 +1,231 @@
+"""What `nsh encode` costs beside a bare loop that decodes with the same pool and runs the same session.
+
+    python benchmarks/encode.py                                   MobileNetV2, 96 px, random weights
+    python benchmarks/encode.py --photos PHOTOGRAPHS --model encoder.onnx --images 5000 --rounds 3
+
+JPEGs of 500 x 375 are cropped into a temporary folder from photographs (those that scikit-learn ships, unless a folder
+of larger ones is named). The command is timed as its user meets it: the whole process with its imports, listing,
+digests, manifests and files. The bare loops are timed without imports and write nothing; there are three, and the
+fastest is the rival: `pool` decodes while the main thread infers on one core or on all, `own` has each thread of the
+pool decode and infer its own batch. All take turns in each round; figures are medians over rounds, wall and CPU time.
+Peak memory of the command is that of its process, at a fifth of the images and at all.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+from PIL import Image
+
+from nsh.core.preprocess import load_image, to_input
+from nsh.serving.encoder import BATCH, Encoder
+from nsh.serving.session import open_session
+from nsh.serving.threads import cpu_quota
+
+WIDTH, HEIGHT = 500, 375
+COMMAND = "nsh encode"
+
+
+class Cost(NamedTuple):
+    """Of one run."""
+
+    wall: float  # seconds
+    cpu: float  # seconds of all threads
+    memory: float  # peak MB of the process, 0 where it is not its own
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Benchmark `nsh encode` against a bare loop.")
+    parser.add_argument("--photos", type=Path, help="folder of photographs, 500 x 375 or larger, to crop from")
+    parser.add_argument("--model", type=Path, help="an encoder.onnx; not given: MobileNetV2 with random weights, 96 px")
+    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=cpu_quota())
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        model = arguments.model or make_encoder(folder / "encoder.onnx")
+        make_jpegs(folder / "few", read_photographs(arguments.photos), arguments.images // 5)
+        make_jpegs(folder / "all", read_photographs(arguments.photos), arguments.images)
+        few = run_command(model, folder / "few", folder / "codes-few", threads=arguments.threads)
+        contenders = make_contenders(model, folder, threads=arguments.threads)
+        costs: dict[str, list[Cost]] = {name: [] for name in contenders}
+        for _ in range(arguments.rounds):
+            for name, run in contenders.items():
+                costs[name].append(run())
+    show(costs, few, arguments)
+
+
+def make_contenders(model: Path, folder: Path, *, threads: int) -> dict[str, Callable[[], Cost]]:
+    """Each encodes every image of `folder / "all"`."""
+    contract = Encoder(model, threads=1).contract
+    decode = partial(decode_file, size=contract.image_size, resample=contract.resample)
+    paths = sorted((folder / "all").iterdir())
+    one, several = (open_session(model, threads=count) for count in (1, threads))
+    bare = partial(in_pool, paths, decode=decode, threads=threads)
+    return {
+        COMMAND: partial(run_fresh, model, folder, threads=threads),
+        "bare, pool, session of 1 thread": partial(timed, partial(bare, one)),
+        f"bare, pool, session of {threads} threads": partial(timed, partial(bare, several)),
+        "bare, own": partial(timed, partial(in_own, paths, one, decode=decode, threads=threads)),
+    }
+
+
+def decode_file(path: Path, *, size: int, resample: str) -> NDArray[np.uint8]:
+    """What the encoder is given of a file."""
+    return to_input(load_image(path), size=size, resample=resample)
+
+
+def in_pool(
+    paths: list[Path],
+    session: ort.InferenceSession,
+    *,
+    decode: Callable[[Path], NDArray[np.uint8]],
+    threads: int,
+) -> None:
+    """The pool decodes ahead, the main thread infers."""
+    with ThreadPoolExecutor(threads) as pool:
+        decoded = pool.map(decode, paths)
+        while batch := list(islice(decoded, BATCH)):
+            session.run(["code"], {"image": np.stack(batch)})
+
+
+def in_own(
+    paths: list[Path],
+    session: ort.InferenceSession,
+    *,
+    decode: Callable[[Path], NDArray[np.uint8]],
+    threads: int,
+) -> None:
+    """Each thread of the pool decodes and infers its own batch."""
+
+    def work(start: int) -> None:
+        session.run(["code"], {"image": np.stack([decode(path) for path in paths[start : start + BATCH]])})
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(0, len(paths), BATCH)))
+
+
+def timed(function: Callable[[], None]) -> Cost:
+    """Cost of a call in this process."""
+    wall, cpu = time.monotonic(), time.process_time()
+    function()
+    return Cost(time.monotonic() - wall, time.process_time() - cpu, 0.0)
+
+
+def run_fresh(model: Path, folder: Path, *, threads: int) -> Cost:
+    """Cost of the command with a new output folder."""
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        return run_command(model, folder / "all", Path(out), threads=threads)
+
+
+def run_command(model: Path, images: Path, out: Path, *, threads: int) -> Cost:
+    """Cost of `nsh encode`, the whole process."""
+    command = [sys.executable, "-m", "nsh.cli", "encode", str(images), "--model", str(model), "--out", str(out)]
+    start = time.monotonic()
+    process = subprocess.Popen([*command, "--threads", str(threads)], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"nsh encode ended with {process.returncode}")
+    return Cost(time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+
+
+def read_photographs(folder: Path | None) -> list[Image.Image]:
+    """Photographs of at least 500 x 375; smaller ones are enlarged."""
+    if folder is None:
+        from sklearn.datasets import load_sample_images
+
+        return [Image.fromarray(pixels) for pixels in load_sample_images().images]
+    return [enlarge(load_image(path)) for path in sorted(folder.rglob("*.jpg"))]
+
+
+def enlarge(photograph: Image.Image) -> Image.Image:
+    """To at least 500 x 375, a little more on one side at least, so that crops differ."""
+    scale = max(1.1 * WIDTH / photograph.width, 1.1 * HEIGHT / photograph.height, 1.0)
+    return photograph.resize((round(photograph.width * scale), round(photograph.height * scale)))
+
+
+def make_jpegs(folder: Path, photographs: list[Image.Image], count: int) -> None:
+    """Write crops, each of another place and quality."""
+    folder.mkdir()
+    for number, (photograph, place) in enumerate(places(photographs, count)):
+        left, top = place
+        crop = photograph.crop((left, top, left + WIDTH, top + HEIGHT))
+        crop.save(folder / f"{number:05}.jpg", quality=80 + number % 15)
+
+
+def places(photographs: list[Image.Image], count: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
+    """Photographs in turn, each with the corner of a crop."""
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        photograph = photographs[number % len(photographs)]
+        left = int(generator.integers(0, photograph.width - WIDTH + 1))
+        yield photograph, (left, int(generator.integers(0, photograph.height - HEIGHT + 1)))
+
+
+def make_encoder(path: Path) -> Path:
+    """MobileNetV2 with random weights, which take the same time as trained ones; needs the extra `train`."""
+    import torch
+
+    from nsh.backbones import networks
+    from nsh.core.contract import EncoderContract
+    from nsh.export import graph
+
+    backbone = networks.build("mobilenet_v2", weights=None, image_size=96)
+    contract = EncoderContract(
+        bits=64,
+        image_size=96,
+        resample="bilinear",
+        mean=networks.MEAN,
+        std=networks.STD,
+        method="none",
+        backbone="mobilenet_v2",
+        weights="none",
+        weights_sha256="",
+        backbone_sha256="",
+        data_set="none",
+        split_sha256="",
+        source_sha256="",
+    )
+    head = torch.nn.Linear(backbone.dim, 64).eval()
+    graph.save(graph.join_head(graph.export_backbone(backbone, image_size=96), head, contract), path)
+    return path
+
+
+def show(costs: dict[str, list[Cost]], few: Cost, arguments: argparse.Namespace) -> None:
+    """Print medians, the ratio to the fastest bare loop, and memory."""
+    count = arguments.images
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"{count} JPEGs {WIDTH} x {HEIGHT}, {arguments.threads} threads, {arguments.rounds} rounds, load {load}")
+    rates = {name: statistics.median(count / cost.wall for cost in all_of) for name, all_of in costs.items()}
+    for name, all_of in costs.items():
+        milliseconds = statistics.median(cost.cpu / count * 1e3 for cost in all_of)
+        print(f"{name:<32} {rates[name]:8.1f} images/s   {milliseconds:6.2f} ms of CPU an image")
+    best = max((name for name in rates if name != COMMAND), key=lambda name: rates[name])
+    paired = [bare.wall / ours.wall for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]
+    cpu = [bare.cpu / ours.cpu for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]
+    print(
+        f"{COMMAND} runs at {statistics.median(paired):.1%} of the fastest bare loop ({best}), "
+        f"by CPU time {statistics.median(cpu):.1%}; target 90%"
+    )
+    most = max(cost.memory for cost in costs[COMMAND])
+    print(f"peak memory: {few.memory:.0f} MB at {count // 5} images, {most:.0f} MB at {count}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""`nsh info` and `nsh encode` as their users start them: exit codes, what is printed where, and kills."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nsh.core.files import sha256_file
+from nsh.core.manifest import read_codes
+from nsh.serving.encoder import Encoder
+
+NSH = [sys.executable, "-m", "nsh.cli"]
+
+
+def nsh(*arguments, folder, **options):
+    return subprocess.run([*NSH, *map(str, arguments)], cwd=folder, capture_output=True, check=False, **options)
+
+
+@pytest.fixture
+def project(photographs, encoder_path, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for row in range(12):
+        Image.fromarray(photographs[row]).save(tmp_path / "photos" / f"{row:02} 語.png")
+    (tmp_path / "encoder.onnx").symlink_to(encoder_path)
+    return tmp_path
+
+
+def encode(project, *arguments, images="photos", **options):
+    return nsh("encode", images, "--model", "encoder.onnx", "--out", "codes", *arguments, folder=project, **options)
+
+
+def test_all_well_is_exit_code_0_one_line_and_nothing_on_standard_error(project):
+    run = encode(project)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"codes: 12 codes of 12 bits\n", b"")
+    codes = read_codes(project / "codes")
+    paths = [project / "photos" / image_id for image_id in codes.ids]
+    assert np.array_equal(codes.codes, Encoder(project / "encoder.onnx").encode(paths))
+
+
+def test_some_bad_is_exit_code_1_again_and_again_and_each_is_named(project):
+    (project / "photos/bad\n.jpg").write_bytes(b"bad")
+    (project / "photos/notes.txt").touch()
+    for resumed in ("", ", 13 of the images were done before"):
+        run = encode(project)
+        assert run.returncode == 1
+        left_out = "left out: 1 files that are no images by name\n"
+        assert run.stdout.decode() == f"codes: 12 codes of 12 bits{resumed}\n{left_out}"
+        first, second = run.stderr.decode().splitlines()
+        assert first == "1 of 13 images could not be decoded:"
+        assert second.startswith('  "bad\\n.jpg": not an image')
+
+
+def test_many_bad_are_counted_and_the_table_is_named(project):
+    for number in range(15):
+        (project / f"photos/bad{number}.jpg").write_bytes(b"bad")
+    lines = encode(project).stderr.decode().splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 5 more: see codes/errors.jsonl"
+    assert len((project / "codes/errors.jsonl").read_text().splitlines()) == 15
+
+
+@pytest.mark.parametrize(
+    ("images", "more", "message"),
+    [
+        ("gone", [], "there is no image and no folder at gone"),
+        ("encoder.onnx", [], "not one of the 1 images could be decoded"),
+        ("photos", ["--model", "gone.onnx"], "there is no encoder at gone.onnx"),
+        ("photos", ["--shard", "0/2"], "found shard '0/2'"),
+        ("photos", ["--device", "gpu"], "found device 'gpu'"),
+        ("photos", ["--out", "photos"], "nothing is written beside images"),
+        ("photos", ["--model", "https://example.org/encoder.onnx"], "#sha256=<64 hex digits>"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(project, images, more, message):
+    run = encode(project, *more, images=images)
+    assert run.returncode == 2
+    assert run.stdout == b""
+    assert re.fullmatch(rf"error: .*{re.escape(message)}.*\n", run.stderr.decode())
+
+
+def test_json_is_the_whole_of_standard_output(project):
+    (project / "photos/bad.jpg").write_bytes(b"bad")
+    run = encode(project, "--json")
+    assert run.returncode == 1
+    assert json.loads(run.stdout) == {
+        "out": "codes",
+        "images": 13,
+        "encoded": 12,
+        "failed": 1,
+        "resumed": 0,
+        "complete": True,
+        "left_out": {},
+        "bits": 12,
+        "encoder_sha256": sha256_file(project / "encoder.onnx"),
+        "device": "cpu",
+    }
+
+
+def test_a_list_comes_through_a_pipe_with_any_name(project):
+    names = [b"photos/00 \xe8\xaa\x9e.png", b"photos/new\nline.png", b"gone.jpg"]
+    (project / "photos/01 語.png").rename(project / "photos/new\nline.png")
+    run = encode(project, images="-", input=b"\0".join(names))
+    assert run.returncode == 1
+    codes = read_codes(project / "codes")
+    assert codes.ids == ["photos/00 語.png", "photos/new\nline.png"]
+    assert [entry.id for entry in codes.errors] == ["gone.jpg"]
+
+
+def test_shards_make_the_folder_between_them(project):
+    first = encode(project, "--shard", "1/2")
+    assert first.returncode == 0
+    assert "other shards are still missing" in first.stdout.decode()
+    assert encode(project, "--shard", "2/2").stdout == b"codes: 6 codes of 12 bits\n"
+    assert len(read_codes(project / "codes").ids) == 12
+
+
+def test_shards_may_run_at_once(project):
+    arguments = ["encode", "photos", "--model", "encoder.onnx", "--out", "codes"]
+    commands = [[*NSH, *arguments, "--shard", f"{number}/3"] for number in (1, 2, 3)]
+    running = [subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE) for command in commands]
+    errors = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], errors
+    assert len(read_codes(project / "codes").ids) == 12
+
+
+SLOW = """
+import sys, time
+from nsh.serving import bulk
+from nsh.serving.encoder import Encoder
+bulk.SHARD_ROWS = 2
+original = Encoder.encode_batch
+def slowly(self, sources):
+    time.sleep(0.1)
+    return original(self, sources)
+Encoder.encode_batch = slowly
+from nsh.cli import main
+sys.argv = ["nsh", "encode", "photos", "--model", "encoder.onnx", "--out", "codes", "--batch", "1", "--threads", "1"]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_run_goes_on(project, number):
+    """The real command on slowed-down batches, killed once two shards are there."""
+    process = subprocess.Popen([sys.executable, "-c", SLOW], cwd=project, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (project / "codes/00001.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(60) == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number]
+    assert not (project / "codes/header.json").exists()
+    run = encode(project, "--json")
+    assert run.returncode == 0
+    assert 4 <= json.loads(run.stdout)["resumed"] < 12
+    codes = read_codes(project / "codes")
+    expected = Encoder(project / "encoder.onnx").encode([project / "photos" / image_id for image_id in codes.ids])
+    assert np.array_equal(codes.codes, expected)
+
+
+def test_a_bar_moves_on_a_terminal_and_leaves_the_line_clean(project):
+    """Slowed down to more than a second; standard error is a real pseudo-terminal."""
+    ours, theirs = pty.openpty()
+    slow = SLOW.replace("0.1", "0.3")
+    with subprocess.Popen([sys.executable, "-c", slow], cwd=project, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+        out = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 0
+    assert out == b"codes: 12 codes of 12 bits\n"
+    assert b"encode" in shown
+    assert b"/12" in shown
+
+
+def test_info_says_what_the_encoder_is(project):
+    run = nsh("info", "encoder.onnx", folder=project)
+    assert run.returncode == 0
+    text = run.stdout.decode()
+    assert "12 bits in 2 bytes" in text
+    assert "RGB 64 x 64" in text
+    assert sha256_file(project / "encoder.onnx") in text
+    described = json.loads(nsh("info", "encoder.onnx", "--json", folder=project).stdout)
+    assert described["bits"] == 12
+    assert described["sha256"] == sha256_file(project / "encoder.onnx")
+    assert described["embedding"] == 1280
+
+
+@pytest.mark.parametrize("command", ["info", "encode"])
+def test_help_teaches_with_an_example(tmp_path, command):
+    run = nsh(command, "--help", folder=tmp_path, env={**os.environ, "COLUMNS": "120"})
+    assert run.returncode == 0
+    assert f"nsh {command} " in run.stdout.decode()
+
+
+def without(*packages):
+    """The command in an installation that lacks these packages."""
+    hidden = "".join(f"sys.modules[{name!r}] = None; " for name in packages)
+    return f"import sys; {hidden}from nsh.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "arguments"),
+    [
+        ("mlflow", "ops", ["registry", "pull", "a@b", "--out", "encoder.onnx"]),
+        ("mlflow", "ops", ["info", "models:/a@b"]),
+        ("onnxruntime", "serve", ["info", "encoder.onnx"]),
+    ],
+)
+def test_a_missing_extra_is_named(tmp_path, missing, extra, arguments):
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
+    (tmp_path / "mlflow.db").touch()
+    command = [sys.executable, "-c", without(missing), *arguments]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+    assert run.returncode == 2
+    assert run.stderr == f"error: this command needs {missing}: pip install 'nsh[{extra}]'\n"
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, nsh.cli; print({'onnxruntime', 'numpy', 'PIL', 'faiss', 'fastapi'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
