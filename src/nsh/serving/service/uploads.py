@@ -4,12 +4,15 @@ Nothing is written to disk. The size of the body is the middleware's to watch. K
 """
 
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartCallbacks, MultipartParser, parse_options_header
+from python_multipart.multipart import MultipartParser, parse_options_header
 
 from nsh.serving.service.problems import Problem
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
@@ -73,7 +76,7 @@ class _Form:
         self._name: str | None = None
         self._content: bytearray | None = None
 
-    def callbacks(self) -> MultipartCallbacks:
+    def callbacks(self) -> "MultipartCallbacks":
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._header_field,
