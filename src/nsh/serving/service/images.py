@@ -70,7 +70,7 @@ def resolve_inside(root: Path, name: str) -> Path | None:
         path = (root / name).resolve(strict=True)
         if path.is_relative_to(root.resolve(strict=True)) and path.is_file():
             return path
-    except (OSError, ValueError):  # absent, a loop of links, too long, or with a NUL
+    except (OSError, ValueError, RuntimeError):  # absent, too long, with a NUL, or a loop of links
         pass
     return None
 
