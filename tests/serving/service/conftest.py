@@ -1,0 +1,147 @@
+"""A real service: an encoder, an index of real photographs' crops, and a server that listens on 127.0.0.1."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+from PIL import Image
+
+from nsh.serving.encoder import Encoder
+from nsh.serving.index import Index
+from nsh.serving.service.app import create_app
+from nsh.serving.service.service import Service
+from nsh.serving.service.settings import Settings
+
+TOKEN = "a token of the tests"
+BOUNDARY = "the-boundary"
+GOLDEN = Path(__file__).parents[2] / "golden" / "encoder.onnx"
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """Speaks to one server, by a new connection each time."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, names)
+            response = connection.getresponse()
+            return Answer(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, **headers)
+
+    def post_image(self, path: str, content: bytes, **headers: str) -> Answer:
+        return self.ask("POST", path, content, Content_Type="image/png", **headers)
+
+    def post_json(self, path: str, document: Any, method: str = "POST", **headers: str) -> Answer:
+        return self.ask(method, path, json.dumps(document), Content_Type="application/json", **headers)
+
+    def post_form(self, path: str, files: list[tuple[str, bytes]], **headers: str) -> Answer:
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+        return self.ask("POST", path, make_form(files), Content_Type=kind, **headers)
+
+
+def make_form(files: list[tuple[str, bytes]]) -> bytes:
+    head = '--{}\r\nContent-Disposition: form-data; name="image"; filename="{}"\r\nContent-Type: image/png\r\n\r\n'
+    parts = [head.format(BOUNDARY, name).encode() + content + b"\r\n" for name, content in files]
+    return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
+
+
+@pytest.fixture(scope="session")
+def gallery(photographs, tmp_path_factory) -> Path:
+    """Thirty images, left/00.png to right/29.png."""
+    root = tmp_path_factory.mktemp("images")
+    for number in range(30):
+        path = root / ("left", "right")[number % 2] / f"{number:02d}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(photographs[number]).save(path)
+    return root
+
+
+@pytest.fixture(scope="session")
+def encoder_path() -> Path:
+    """The small encoder that needs no torch to be made."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def encoder(encoder_path) -> Encoder:
+    return Encoder(encoder_path, threads=1)
+
+
+@pytest.fixture
+def index_path(gallery, encoder, tmp_path) -> Path:
+    """An index of the gallery, of the test's own."""
+    paths = sorted(gallery.rglob("*.png"))
+    index = Index.create(tmp_path / "index", bits=encoder.contract.bits, encoder_sha256=encoder.sha256)
+    index.add(
+        [path.relative_to(gallery).as_posix() for path in paths],
+        encoder.encode(paths),
+        metadata=[{"side": path.parent.name} for path in paths],
+        encoder_sha256=encoder.sha256,
+    )
+    return tmp_path / "index"
+
+
+@contextmanager
+def listening(service: Service) -> Iterator[Client]:
+    config = uvicorn.Config(create_app(service), port=0, log_config=None, access_log=False, lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server has died"
+            time.sleep(0.01)
+        yield Client(server.servers[0].sockets[0].getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def serve(encoder_path, index_path, gallery) -> Callable[..., AbstractContextManager[Client]]:
+    """Serve the index with further settings: `with serve(queue=1) as client`."""
+
+    def start(**settings: Any) -> AbstractContextManager[Client]:
+        chosen = {"model": encoder_path, "index": index_path, "images": gallery, "token": TOKEN, **settings}
+        return listening(Service(Settings(**chosen)))
+
+    return start
+
+
+@pytest.fixture
+def client(serve) -> Iterator[Client]:
+    with serve() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def picture(gallery) -> bytes:
+    """An image that is in the index, as left/00.png."""
+    return (gallery / "left" / "00.png").read_bytes()

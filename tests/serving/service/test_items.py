@@ -1,0 +1,64 @@
+"""Only the bearer of the token changes items, and what is changed is found."""
+
+import pytest
+
+from nsh.serving.service import schemas
+
+BEARER = {"Authorization": "Bearer a token of the tests"}
+
+
+def test_without_a_token_nothing_is_changed(serve, picture):
+    with serve(token=None) as client:
+        answer = client.ask("PUT", "/v1/items/new", picture, Content_Type="image/png", **BEARER)
+        assert (answer.status, answer.json["type"]) == (403, "urn:nsh:problem:read-only")
+        assert client.get("/v1/info").json["items"] == 30
+
+
+@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer wrong", "Basic a token of the tests", "Bearer ünï"])
+def test_another_token_is_refused(client, picture, given):
+    headers = {} if given is None else {"Authorization": given}
+    for method, path in (("PUT", "/v1/items/new"), ("POST", "/v1/items"), ("DELETE", "/v1/items/left/00.png")):
+        answer = client.ask(method, path, picture, Content_Type="image/png", **headers)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert client.get("/v1/info").json["items"] == 30
+
+
+def test_an_item_is_added_updated_and_deleted(client, picture):
+    path = "/v1/items/new/ünï.png?metadata=side%3Dnone".replace("ü", "%C3%BC").replace("ï", "%C3%AF")
+    added = client.ask("PUT", path, picture, Content_Type="image/png", **BEARER)
+    assert schemas.Changed.model_validate(added.json)
+    assert (added.status, added.json["items"]) == (200, 31)
+    found = client.post_image("/v1/search?radius=0&column=side&value=none", picture).json["hits"]
+    assert found == [{"id": "new/ünï.png", "distance": 0, "metadata": {"side": "none"}}]
+
+    code = {"code": "fff0", "metadata": {"side": "far"}}
+    updated = client.post_json("/v1/items/new/%C3%BCn%C3%AF.png", code, method="PUT", **BEARER)
+    assert updated.json["items"] == 31
+    assert client.post_json("/v1/search?k=1", {"code": "fff0"}).json["hits"][0]["metadata"] == {"side": "far"}
+
+    deleted = client.ask("DELETE", "/v1/items/new/%C3%BCn%C3%AF.png", **BEARER)
+    assert deleted.json["items"] == 30
+    assert client.post_json("/v1/search", {"id": "new/ünï.png"}).status == 404
+    assert client.ask("DELETE", "/v1/items/new/%C3%BCn%C3%AF.png", **BEARER).status == 404
+
+
+def test_a_form_adds_several_and_tells_of_those_it_left_out(client, picture):
+    answer = client.post_form("/v1/items", [("a", picture), ("b", b"no image"), ("c", picture)], **BEARER)
+    assert (answer.json["changed"], answer.json["items"]) == (2, 32)
+    assert [error["name"] for error in answer.json["errors"]] == ["b"]
+
+
+def test_files_need_names_of_their_own(client, picture):
+    for files in ([("a", picture), ("a", picture)], [("", picture)]):
+        assert client.post_form("/v1/items", files, **BEARER).status == 422
+    assert client.get("/v1/info").json["items"] == 30
+
+
+@pytest.mark.parametrize("item", [{"code": "00"}, {"code": "fff0", "metadata": {"a": 1}}, {}, {"code": "ffff"}])
+def test_what_is_no_item_is_said(client, item):
+    assert client.post_json("/v1/items/x", item, method="PUT", **BEARER).status == 422
+
+
+def test_metadata_are_pairs(client, picture):
+    answer = client.ask("PUT", "/v1/items/x?metadata=side", picture, Content_Type="image/png", **BEARER)
+    assert answer.status == 422

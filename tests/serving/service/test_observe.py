@@ -1,0 +1,61 @@
+"""Every request has an id, a line in the log without its content, and headers that keep browsers strict."""
+
+import json
+import logging
+
+import pytest
+
+from nsh.serving.encoder import Encoder
+from nsh.serving.service.logs import JsonFormatter
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, logger="nsh.service")
+    return lambda: [
+        json.loads(JsonFormatter().format(record)) for record in caplog.records if record.name == "nsh.service"
+    ]
+
+
+def test_a_request_is_one_line_without_image_code_or_token(client, lines, picture):
+    answer = client.post_image("/v1/search?k=3", picture, X_Request_ID="of-the-client.1", Authorization="Bearer secret")
+    (line,) = [line for line in lines() if line["event"] == "request"]
+    assert answer.headers["x-request-id"] == line["request_id"] == "of-the-client.1"
+    assert (line["method"], line["route"], line["status"], line["images"]) == ("POST", "/v1/search", 200, 1)
+    assert line["bytes_in"] == len(picture)
+    assert line["milliseconds"] > 0
+    assert "secret" not in json.dumps(line)
+    assert answer.json["code"] not in json.dumps({**line, "request_id": ""})
+
+
+@pytest.mark.parametrize("given", ["a b", "x" * 65, '"}\n', ""])
+def test_an_id_that_could_spoil_a_log_is_replaced(client, given):
+    answer = client.get("/v1/info", X_Request_ID=given.replace("\n", " "))
+    assert len(answer.headers["x-request-id"]) == 32
+
+
+def test_machines_that_ask_how_it_is_fill_no_log(client, lines):
+    client.get("/healthz")
+    client.get("/metrics")
+    assert lines() == []
+
+
+def test_a_failure_is_a_problem_with_the_id_of_its_traceback(serve, lines, picture, monkeypatch):
+    with serve() as client:
+        monkeypatch.setattr(Encoder, "run", lambda self, batch: 1 / 0)
+        answer = client.post_image("/v1/encode", picture)
+    failed = next(line for line in lines() if line["event"] == "failed")
+    assert (answer.status, answer.json["type"]) == (500, "urn:nsh:problem:internal")
+    assert answer.json["request_id"] == failed["request_id"]
+    assert "ZeroDivisionError" in failed["traceback"]
+    assert "division" not in answer.body.decode()
+
+
+def test_every_answer_is_strict(client):
+    for path in ("/", "/page.js", "/v1/info", "/nothing", "/v1/thumbnail?id=left/00.png"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,90 @@
+"""Bodies are taken apart as they arrive, however they are cut, and never beyond what is allowed."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsh.serving.service.problems import Problem
+from nsh.serving.service.uploads import Upload, read_images
+
+FORM = 'multipart/form-data; boundary="edge"'
+PART = b'--edge\r\nContent-Disposition: form-data; name="image"; filename="%s"\r\n\r\n%s\r\n'
+TEXT = b'--edge\r\nContent-Disposition: form-data; name="note"\r\n\r\nnot a file\r\n'
+END = b"--edge--\r\n"
+
+
+def read(content_type, *chunks, limit=4):
+    consumed = []
+
+    async def stream():
+        for chunk in chunks:
+            consumed.append(chunk)
+            yield chunk
+
+    return asyncio.run(read_images(content_type, stream(), limit=limit)), consumed
+
+
+@pytest.mark.parametrize("kind", ["image/png", "IMAGE/JPEG; x=1", "application/octet-stream", ""])
+def test_a_bare_body_is_one_image(kind):
+    assert read(kind, b"ab", b"c")[0] == [Upload(None, b"abc")]
+
+
+@settings(deadline=None)  # the machine's load is not what is tested
+@given(st.data())
+def test_a_form_reads_the_same_however_it_is_cut(data):
+    contents = data.draw(st.lists(st.binary(max_size=60).filter(lambda content: b"--edge" not in content), min_size=1))
+    body = b"".join(PART % (b"%d.png" % number, content) for number, content in enumerate(contents)) + END
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
+    chunks = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+    uploads, _ = read(FORM, *chunks, limit=len(contents))
+    assert uploads == [Upload(f"{number}.png", content) for number, content in enumerate(contents)]
+
+
+def test_names_keep_their_letters():
+    assert read(FORM, PART % ("ünï/日本.png".encode(), b"x"), END)[0][0].name == "ünï/日本.png"
+
+
+def test_parts_that_are_no_files_are_passed_over():
+    assert read(FORM, TEXT, PART % (b"a", b"x"), END)[0] == [Upload("a", b"x")]
+
+
+def test_a_file_without_a_name_has_none():
+    assert read(FORM, PART % (b"", b"x"), END)[0] == [Upload(None, b"x")]
+
+
+def test_the_part_too_many_ends_the_reading():
+    chunks = [PART % (b"%d" % number, b"x") for number in range(10)]
+    consumed = []
+
+    async def stream():
+        for chunk in chunks:
+            consumed.append(chunk)
+            yield chunk
+
+    with pytest.raises(Problem, match="more than the 2 parts") as failure:
+        asyncio.run(read_images(FORM, stream(), limit=2))
+    assert failure.value.kind == "too-many-images"
+    assert len(consumed) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "problem"),
+    [
+        ("text/plain", b"x", "media-type"),
+        ("application/x-www-form-urlencoded", b"x", "media-type"),
+        ("multipart/form-data", PART % (b"a", b"x") + END, "invalid"),  # no boundary
+        (FORM, b"", "invalid"),
+        (FORM, b"no form at all", "invalid"),
+        (FORM, PART % (b"a", b"x"), "invalid"),  # breaks off
+        (FORM, TEXT + END, "invalid"),  # no file
+        (FORM, b"--edge\r\n" + b"A: b\r\n" * 1000, "invalid"),
+        (FORM, b"--edge\r\nA: " + b"b" * 100_000, "invalid"),
+        (f"multipart/form-data; boundary={'e' * 1000}", b"x", "invalid"),
+    ],
+)
+def test_what_is_not_understood_is_a_problem(kind, body, problem):
+    with pytest.raises(Problem) as failure:
+        read(kind, body)
+    assert failure.value.kind == problem
