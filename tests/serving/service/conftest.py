@@ -136,6 +136,12 @@ def serve(encoder_path, index_path, gallery) -> Callable[..., AbstractContextMan
 
 
 @pytest.fixture
+def connect() -> type[Client]:
+    """A client of a server at a port."""
+    return Client
+
+
+@pytest.fixture
 def client(serve) -> Iterator[Client]:
     with serve() as client:
         yield client

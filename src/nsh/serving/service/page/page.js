@@ -3,7 +3,7 @@
 
 const HITS = 48;
 const find = (id) => document.getElementById(id);
-const seen = new Map(); // code -> {source, name, id}: how a query was shown, for the browser's Back
+const seen = []; // {code, source, name, id} of every query shown, for the browser's Back
 let info = null;
 let current = null; // the query that is shown: {code, source, name, id}
 let asking = null; // AbortController of the search under way
@@ -42,9 +42,7 @@ async function search(body, type, shown, { remember = false, keep = false } = {}
     });
     if (mine !== asking) return;
     current = { ...shown, code: found.code };
-    seen.set(found.code, shown);
-    if (remember) history.pushState({ code: found.code }, "");
-    else if (!keep) history.replaceState({ code: found.code }, "");
+    if (remember) history.pushState({ place: seen.push(current) - 1 }, "");
     show(found);
   } catch (failure) {
     if (failure.name === "AbortError" || mine !== asking) return;
@@ -62,7 +60,7 @@ function searchFile(file) {
   }
   const shown = { source: URL.createObjectURL(file), name: file.name || "pasted image", id: null };
   const type = file.type.startsWith("image/") ? file.type : "application/octet-stream";
-  search(file, type, shown, { remember: current !== null });
+  search(file, type, shown, { remember: true });
 }
 
 function searchCode(code, shown, options) {
@@ -81,16 +79,21 @@ function begin(shown, keep) {
   find("empty").hidden = true;
   find("hits").setAttribute("aria-busy", "true");
   if (keep) return;
+  current = null;
   find("status").textContent = "searching …";
-  find("preview").hidden = !shown.source;
   if (shown.source) find("preview").src = shown.source;
   find("preview").alt = `the image searched from: ${shown.name}`;
-  find("invitation").hidden = Boolean(shown.source);
-  find("replace").hidden = !shown.source;
-  find("drop").classList.toggle("filled", Boolean(shown.source));
+  showPreview(Boolean(shown.source));
   find("name").hidden = false;
   find("name").textContent = shown.name;
   if (!find("hits").children.length) showGhosts();
+}
+
+function showPreview(visible) {
+  find("preview").hidden = !visible;
+  find("invitation").hidden = visible;
+  find("replace").hidden = !visible;
+  find("drop").classList.toggle("filled", visible);
 }
 
 function showGhosts() {
@@ -163,6 +166,9 @@ function fail(message) {
   find("hits").replaceChildren();
   find("hits").setAttribute("aria-busy", "false");
   find("status").textContent = "";
+  if (current) return;
+  find("controls").hidden = true; // there is no code to move a radius around
+  showPreview(false);
 }
 
 function showRadius() {
@@ -177,6 +183,7 @@ function listen() {
     if (event.target.files.length) searchFile(event.target.files[0]);
     event.target.value = ""; // the same file may be chosen again
   });
+  find("preview").addEventListener("error", () => showPreview(false)); // a format that the browser does not know
   find("radius").addEventListener("input", () => {
     showRadius();
     clearTimeout(waiting);
@@ -198,8 +205,8 @@ function listen() {
     if (event.clipboardData.files.length) searchFile(event.clipboardData.files[0]);
   });
   window.addEventListener("popstate", (event) => {
-    const shown = event.state && seen.get(event.state.code);
-    if (shown) searchCode(event.state.code, shown);
+    const shown = seen[event.state?.place];
+    if (shown) searchCode(shown.code, shown);
   });
 }
 

@@ -1,0 +1,94 @@
+"""The command: what it refuses, and how it stops."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from nsh.serving.index import Index
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "nsh.cli", "serve", *map(str, arguments)]
+
+
+@pytest.fixture
+def process(encoder_path, index_path, connect):
+    """`nsh serve` in a process of its own, once it listens."""
+    server = subprocess.Popen(
+        command("--model", encoder_path, "--index", index_path, "--port", 0, "--threads", 1),
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NSH_MAX_IMAGES": "3"},
+    )
+    lines = []
+    for line in server.stderr:
+        lines.append(json.loads(line))
+        if found := re.search(r"running on http://127.0.0.1:(\d+)", lines[-1]["event"]):
+            yield server, connect(int(found[1]))
+            break
+    server.kill()
+    server.stderr.close()
+    server.wait()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(process, picture, stop):
+    server, client = process
+    assert client.post_image("/v1/encode", picture).status == 200
+    assert client.get("/v1/info").json["limits"]["images"] == 3  # by the environment
+    server.send_signal(stop)
+    assert server.wait(20) == 0
+    events = [json.loads(line)["event"] for line in server.stderr.read().splitlines()]  # every line is JSON
+    assert events[-1] == "stop"
+
+
+def test_requests_under_way_are_answered_after_the_signal(process, gallery):
+    server, client = process
+    files = [(str(number), path.read_bytes()) for number, path in enumerate(sorted(gallery.rglob("*.png"))[:3])]
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(client.post_form("/v1/encode", files))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while "nsh_requests_in_flight 0.0" in client.get("/metrics").body.decode() and len(answers) < 8:
+        time.sleep(0.005)
+    server.send_signal(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+    assert server.wait(20) == 0
+    assert {answer.status for answer in answers} == {200}
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (["--queue", "0"], {}, "queue: found 0, allowed are 1 to"),
+        (["--images", "nowhere"], {}, "there is no folder nowhere"),
+        ([], {"NSH_TOKEN": "short"}, "at least 16 ASCII characters"),
+        (["--index", "nowhere"], {}, "there is no index in nowhere"),
+        (["--device", "abacus"], {}, "abacus"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path, options, environment, said):
+    arguments = ["--model", encoder_path, "--index", index_path, *options]
+    result = subprocess.run(
+        command(*arguments), capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
+    )
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
+    Index.create(tmp_path / "index", bits=12, encoder_sha256="0" * 64)
+    result = subprocess.run(
+        command("--model", encoder_path, "--index", tmp_path / "index"), capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 2
+    assert "holds codes of encoder 000000000000" in result.stderr
