@@ -230,10 +230,10 @@ def test_an_empty_filter_is_none(index):
 
 
 def test_a_folder_that_is_no_index(tmp_path):
-    with pytest.raises(CodesError, match="there is no index in .*: make one with `nsh index build`"):
+    with pytest.raises(CodesError, match=r"there is no index in .*: make one with `nsh index build`"):
         Index.open(tmp_path / "absent")
     (tmp_path / "index.sqlite").write_bytes(b"something else, and long enough to be looked at as a database" * 100)
-    with pytest.raises(CodesError, match="is damaged .*: restore a backup"):
+    with pytest.raises(CodesError, match=r"is damaged .*: restore a backup"):
         Index.open(tmp_path)
 
 

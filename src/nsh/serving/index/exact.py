@@ -7,7 +7,8 @@ tests hold it against `nsh.core.hamming.rank` with codes that are nearly all tie
 Knows nothing of ids, versions or files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -18,9 +19,7 @@ from numpy.typing import NDArray
 Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows and distances, both int64 [found], ordered by (distance, row)."""
 
-_ALONE = (
-    4  # queries; below this, waking the threads of a team costs more than they bring, most of all on a busy machine
-)
+_PART = 16  # queries that share one walk over the codes; a thread takes one part after the other
 
 
 def nearest(query: NDArray[np.uint8], codes: NDArray[np.uint8], *, k: int, threads: int = 1) -> list[Found]:
@@ -28,19 +27,38 @@ def nearest(query: NDArray[np.uint8], codes: NDArray[np.uint8], *, k: int, threa
     width = min(k, len(codes))
     if not width or not len(query):
         return [_nothing() for _ in query]
-    with use_threads(threads if len(query) >= _ALONE else 1):
-        distances, rows = faiss.knn_hamming(query, codes, width, variant="hc")
-    return list(zip(rows, distances.astype(np.int64), strict=True))
+
+    def search(part: NDArray[np.uint8]) -> list[Found]:
+        with use_threads(1):
+            distances, rows = faiss.knn_hamming(part, codes, width, variant="hc")
+        return list(zip(rows, distances.astype(np.int64), strict=True))
+
+    return _shared(search, query, threads=threads)
+
+
+def _shared(
+    search: Callable[[NDArray[np.uint8]], list[Found]], query: NDArray[np.uint8], *, threads: int
+) -> list[Found]:
+    """Search part by part in threads of our own: FAISS's wait for each other after every block of codes, spinning."""
+    parts = [query[start : start + _PART] for start in range(0, len(query), _PART)]
+    if threads == 1 or len(parts) == 1:
+        return [found for part in parts for found in search(part)]
+    with ThreadPoolExecutor(threads) as pool:
+        return [found for results in pool.map(search, parts) for found in results]
 
 
 def within(query: NDArray[np.uint8], codes: NDArray[np.uint8], *, radius: int, threads: int = 1) -> list[Found]:
     """The rows of `codes` at a distance <= `radius` (inclusive, >= 0) of each query; shapes as in `nearest`."""
     if not len(codes) or not len(query):
         return [_nothing() for _ in query]
-    query, codes = np.ascontiguousarray(query), np.ascontiguousarray(codes)
+    codes = np.ascontiguousarray(codes)
+    return _shared(lambda part: _within(np.ascontiguousarray(part), codes, radius), query, threads=threads)
+
+
+def _within(query: NDArray[np.uint8], codes: NDArray[np.uint8], radius: int) -> list[Found]:
     (count, width), result = query.shape, faiss.RangeSearchResult(len(query))
     pointers = faiss.swig_ptr(query), faiss.swig_ptr(codes)
-    with use_threads(threads if count >= _ALONE else 1):
+    with use_threads(1):
         # FAISS's radius is exclusive.
         faiss.hamming_range_search(  # type: ignore[attr-defined]
             *pointers, count, len(codes), radius + 1, width, result

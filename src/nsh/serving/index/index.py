@@ -8,6 +8,7 @@ Knows nothing of images or encoders, but for the digest of the one whose codes i
 """
 
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -37,6 +38,7 @@ class Index:
         self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
         self._view, self._settled = open_view(self.folder), False
         self._watch = store.connect(self.folder, readonly=True)
+        weakref.finalize(self, self._watch.close)
 
     @classmethod
     def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
@@ -72,6 +74,11 @@ class Index:
             CodesError: there is none, or it is damaged.
         """
         return cls(folder, readonly=readonly)
+
+    def close(self) -> None:
+        """Close the files; what is searched in other threads must be done. An index that nobody refers to is closed."""
+        self._watch.close()
+        self._view.close()
 
     @property
     def bits(self) -> int:

@@ -87,18 +87,19 @@ def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size = -65536")  # KiB: ids come in any order, their tree should stay in memory
         connection.execute("PRAGMA synchronous = FULL")
     except sqlite3.Error as error:
-        raise damaged(folder, f"{FILE}: {error}") from error
+        raise _refusal(folder, error) from error
     return connection
 
 
 def _reading(path: Path) -> str:
-    """How to open the database for reading: a folder that cannot be written to has no place for SQLite's shared memory.
+    """How to open the database for reading.
 
-    Without a log beside it, the database is whole and nobody can be writing, so it may be read as it lies.
+    Where the folder can be written to, SQLite tidies its log away when the last one leaves. Where it cannot, and no log
+    is there, the database is whole and there is no place for a writer's shared memory: it may be read as it lies.
     """
-    if os.access(path.parent, os.W_OK) or path.with_name(f"{FILE}-wal").exists():
-        return "mode=ro"
-    return "immutable=1"
+    if os.access(path.parent, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if path.with_name(f"{FILE}-wal").exists() else "immutable=1"
 
 
 @contextmanager
@@ -108,6 +109,8 @@ def writing(folder: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         CodesError: another process has been writing for longer than `WAIT_SECONDS`, or the folder is read-only.
     """
+    if (folder / FILE).exists() and not (os.access(folder, os.W_OK) and os.access(folder / FILE, os.W_OK)):
+        raise _read_only(folder)
     connection = connect(folder, readonly=False)
     try:
         try:
@@ -125,14 +128,19 @@ def writing(folder: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def _refusal(folder: Path, error: sqlite3.OperationalError) -> CodesError:
-    if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+def _refusal(folder: Path, error: sqlite3.Error) -> CodesError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the kind, without its details
+    if code == sqlite3.SQLITE_BUSY:
         return CodesError(
             f"another process has been writing to {folder} for {WAIT_SECONDS:g} s: wait until it is done and try again"
         )
-    if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-        return CodesError(f"{folder} cannot be written to ({error}): change its rights, or write to a copy")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return _read_only(folder)
     return damaged(folder, f"{FILE}: {error}")
+
+
+def _read_only(folder: Path) -> CodesError:
+    return CodesError(f"{folder} cannot be written to: change its rights, or work on a copy")
 
 
 def damaged(folder: Path, finding: str) -> CodesError:

@@ -54,6 +54,10 @@ class View:
     def __post_init__(self) -> None:
         weakref.finalize(self, self.connection.close)
 
+    def close(self) -> None:
+        """Close the database; the mapped files go with the arrays."""
+        self.connection.close()
+
     def select(self, where: Filter | None) -> NDArray[np.int64] | None:
         """The rows that the filter lets through, ascending; None for all.
 

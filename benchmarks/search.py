@@ -1,0 +1,138 @@
+"""Time of the index against FAISS's own IndexBinaryFlat over the same codes.
+
+    python benchmarks/search.py                        1,000,000 items x 64 bits
+
+The index also looks up ids, refuses what does not belong, and orders ties by insertion; FAISS only searches. FAISS is
+treated kindly: each round it runs with one thread and with all, and the faster of the two is what we are compared with
+(on a busy machine that is one for a single query). Both take turns query by query, in one process, so that whatever
+else the machine does falls on both. Times are medians; the load is printed, as medians of a busy machine wander.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import numpy as np
+
+from nsh.serving.index import Index
+from nsh.serving.threads import cpu_quota
+
+BITS, K, BATCH, ADDED = 64, 10, 256, 100_000
+LIMIT_RATIO, LIMIT_ADD_SECONDS, LIMIT_OPEN_SECONDS = 1.1, 2.0, 1.0
+ENCODER = "0" * 64
+
+Call = Callable[[], object]
+
+
+def main() -> None:
+    """Build, measure, and print whether the targets are met."""
+    parser = argparse.ArgumentParser(description="Benchmark the index against raw FAISS.")
+    parser.add_argument("--items", type=int, default=1_000_000)
+    parser.add_argument("--single", type=int, default=200, help="single queries")
+    parser.add_argument("--batches", type=int, default=10, help=f"batches of {BATCH} queries")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of adding and opening")
+    arguments = parser.parse_args()
+    machine = f"{cpu_quota()} cores, {platform.machine()}, faiss {faiss.__version__}"
+    print(f"{arguments.items} items x {BITS} bits, k {K}; {machine}")
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 256, (arguments.items, BITS // 8), dtype=np.uint8)
+    queries = random.integers(0, 256, (max(arguments.single, BATCH), BITS // 8), dtype=np.uint8)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "index"
+        index = build(folder, codes)
+        raw = faiss.IndexBinaryFlat(BITS)
+        raw.add(codes)
+        met = [compare(index, raw, queries, size=1, turns=arguments.single)]
+        met += [compare(index, raw, queries, size=BATCH, turns=arguments.batches)]
+        met += [time_opening(folder, rounds=arguments.rounds), time_adding(index, random, rounds=arguments.rounds)]
+    print("all targets met" if all(met) else "A TARGET WAS MISSED")
+
+
+def build(folder: Path, codes: np.ndarray) -> Index:
+    """An index of the codes, ids in random order as paths would be."""
+    start, processor = time.perf_counter(), time.process_time()
+    index = Index.create(folder, bits=BITS, encoder_sha256=ENCODER)
+    order = np.random.default_rng(1).permutation(len(codes))
+    index.add([f"photos/{number:07d}.jpg" for number in order], codes, encoder_sha256=ENCODER)
+    processor = time.process_time() - processor
+    print(f"build      {time.perf_counter() - start:8.2f} s, {processor:.2f} s of processor, load {load()}")
+    return index
+
+
+def compare(index: Index, raw: faiss.IndexBinaryFlat, queries: np.ndarray, *, size: int, turns: int) -> bool:
+    """Ours against FAISS with one thread and with all, in turn."""
+
+    def alone(query: np.ndarray) -> None:
+        faiss.omp_set_num_threads(1)
+        raw.search(query, K)
+        faiss.omp_set_num_threads(cpu_quota())
+
+    seconds: dict[str, list[float]] = {"ours": [], "raw, all threads": [], "raw, one thread": []}
+    for turn in range(turns + 1):
+        start = turn * size % (len(queries) - size + 1)
+        query = queries[start : start + size]
+        calls = {
+            "ours": lambda query=query: index.search(query, k=K),
+            "raw, all threads": lambda query=query: raw.search(query, K),
+            "raw, one thread": lambda query=query: alone(query),
+        }
+        names = list(calls)
+        for name in names[turn % 3 :] + names[: turn % 3]:
+            taken = timed(calls[name])
+            if turn:  # the first turn warms up
+                seconds[name].append(taken)
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    best = min(value for name, value in medians.items() if name != "ours")
+    ratio = medians["ours"] / best
+    for name, value in medians.items():
+        least = min(seconds[name])
+        print(f"{size:>4} at once {name:<17} p50 {value * 1000:9.2f} ms  least {least * 1000:9.2f} ms  load {load()}")
+    return judge(f"{size} at once: ratio to the faster raw <= {LIMIT_RATIO}", ratio, LIMIT_RATIO)
+
+
+def time_opening(folder: Path, *, rounds: int) -> bool:
+    """Open it, digests checked, and ask something."""
+    query = np.zeros((1, BITS // 8), np.uint8)
+    values = [timed(lambda: Index.open(folder, readonly=True).search(query, k=1)) for _ in range(rounds)]
+    return judge(f"open and first search <= {LIMIT_OPEN_SECONDS} s", statistics.median(values), LIMIT_OPEN_SECONDS)
+
+
+def time_adding(index: Index, random: np.random.Generator, *, rounds: int) -> bool:
+    """Add codes with new ids, durably."""
+    values, processors = [], []
+    for turn in range(rounds):
+        ids = [f"added/{turn}/{number:06d}.jpg" for number in random.permutation(ADDED)]
+        codes = random.integers(0, 256, (ADDED, BITS // 8), dtype=np.uint8)
+        processor = time.process_time()
+        values.append(timed(lambda ids=ids, codes=codes: index.add(ids, codes, encoder_sha256=ENCODER)))
+        processors.append(time.process_time() - processor)
+    print(f"add: {', '.join(f'{value:.2f}' for value in values)} s; {statistics.median(processors):.2f} s of processor")
+    return judge(f"add of {ADDED} <= {LIMIT_ADD_SECONDS} s", statistics.median(values), LIMIT_ADD_SECONDS)
+
+
+def timed(call: Call) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def judge(what: str, value: float, limit: float) -> bool:
+    """Print whether a target is met."""
+    print(f"{what:<45} {value:8.3f}  {'met' if value <= limit else 'MISSED'}, load {load()}")
+    return value <= limit
+
+
+def load() -> str:
+    """Processes that want a core, over the last minute."""
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""`nsh duplicates`: groups of images that are nearly the same."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nsh.serving.commands.encode import Model
+
+if TYPE_CHECKING:
+    from nsh.core.errors import UnreadableImage
+    from nsh.serving.duplicates import Group
+
+SOME_FAILED = 1
+BITS_PER_RADIUS = 16
+
+
+def duplicates(
+    context: typer.Context,
+    images: Annotated[
+        list[str],
+        typer.Argument(help="Folders and files; - reads a list from standard input.", show_default=False),
+    ],
+    model: Model,
+    radius: Annotated[
+        int | None,
+        typer.Option(min=0, help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code]"),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write, with small pictures of every group.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find groups of images whose codes are nearly equal.
+
+    An image is in one group at most. Nothing is deleted or moved: look at the report and decide.
+
+    Example:
+    nsh duplicates photos --model encoder.onnx --report duplicates.html
+
+    Exit code: 0 done; 1 some images could not be decoded, the others were compared; 2 nothing was done.
+    """
+    import numpy as np
+
+    from nsh.core.errors import UnreadableImage
+    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.duplicates import find_groups, write_report
+    from nsh.serving.encoder import Encoder
+    from nsh.serving.sources import LIST, find_model, list_images
+
+    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
+    radius = encoder.contract.bits // BITS_PER_RADIUS if radius is None else radius
+    found = list_images(images, stdin=sys.stdin.buffer if LIST in images else None, progress=show_progress)
+    results = encoder.encode_each(found.path(name) for name in found.ids)
+    encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
+    good = [(name, result) for name, result in encoded if not isinstance(result, UnreadableImage)]
+    failed = [(name, result) for name, result in encoded if isinstance(result, UnreadableImage)]
+    ids = [name for name, _ in good]
+    codes = np.array([code for _, code in good], np.uint8).reshape(len(good), -(-encoder.contract.bits // 8))
+    groups = find_groups(codes, radius=radius, progress=show_progress)
+    if report is not None:
+        write_report(report, groups, root=found.root, ids=ids, radius=radius, progress=show_progress)
+    if as_json:
+        typer.echo(json.dumps(_describe(groups, ids, failed, radius=radius), indent=2))
+    else:
+        _print(groups, ids, failed, report=report)
+    if failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _describe(
+    groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]", *, radius: int
+) -> dict[str, Any]:
+    return {
+        "images": len(ids),
+        "radius": radius,
+        "groups": [
+            [{"id": ids[row], "distance": distance} for row, distance in zip(*group, strict=True)] for group in groups
+        ],
+        "failed": [{"id": name, "error": str(error)} for name, error in failed],
+    }
+
+
+def _print(
+    groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]", *, report: Path | None
+) -> None:
+    from nsh.serving.commands.names import one_line
+
+    for group in groups:
+        for row, distance in zip(*group, strict=True):
+            typer.echo(f"{distance:>5}  {one_line(ids[row])}")
+        typer.echo("")
+    members = sum(len(group.rows) for group in groups)
+    typer.echo(f"{len(groups)} groups hold {members} of {len(ids)} images{f': see {report}' if report else ''}")
+    for name, error in failed:
+        typer.echo(f"{one_line(name)}: {error}", err=True)

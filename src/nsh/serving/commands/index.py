@@ -1,0 +1,175 @@
+"""`nsh index`: an index made from folders of codes, changed, and described."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from nsh.core.manifest import Codes
+    from nsh.serving.index import Index
+
+index = typer.Typer(no_args_is_help=True, help="An index of codes: build it, change it, look at it.")
+
+Folder = Annotated[Path, typer.Option("--index", envvar="NSH_INDEX", help="Folder of the index.")]
+Sources = Annotated[list[Path], typer.Argument(help="Folders that `nsh encode` made.", show_default=False)]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(help="CSV file with a column id and any others, by which searches can then be filtered."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@index.command("build")
+def build(
+    codes: Sources,
+    folder: Folder,
+    metadata: Metadata = None,
+    approximate_above: Annotated[
+        int | None,
+        typer.Option(min=0, help="From this many items on, be faster and miss some.  [default: always exact]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an index of codes in a new folder; it is there whole, or not at all.
+
+    An approximate index prints the recall that it measured. Searches by radius and filtered ones stay exact.
+
+    Example:
+    nsh index build codes --index index --metadata labels.csv
+    """
+    from nsh.core.errors import CodesError
+    from nsh.core.folders import atomic_folder
+    from nsh.serving.index import Index
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
+    sources = _read(codes)
+    header = sources[0].header
+    if folder.exists():
+        folder.rmdir()
+    with atomic_folder(folder) as partial:
+        made = Index.create(
+            partial,
+            bits=header["bits"],
+            encoder_sha256=header["encoder_sha256"],
+            approximate_above=approximate_above,
+        )
+        _add(made, sources, metadata=metadata)
+        made.close()
+    _print(Index.open(folder, readonly=True), as_json=as_json)
+
+
+@index.command("add")
+def add(codes: Sources, folder: Folder, metadata: Metadata = None, as_json: AsJson = False) -> None:
+    """Add folders of codes, all or nothing. An id that is there already gets its new code.
+
+    Codes of another encoder are refused. Whoever is searching goes on undisturbed.
+
+    Example:
+    nsh index add more-codes --index index
+    """
+    from nsh.serving.index import Index
+
+    changed = Index.open(folder)
+    sources = _read(codes)
+    added = _add(changed, sources, metadata=metadata)
+    given = sum(len(source.ids) for source in sources)
+    if as_json:
+        typer.echo(json.dumps({"added": added, "updated": given - added, **_describe(changed)}, indent=2))
+    else:
+        typer.echo(f"{folder}: {added} added, {given - added} updated, {len(changed)} there now")
+
+
+@index.command("remove")
+def remove(
+    ids: Annotated[
+        list[str], typer.Argument(help="Ids; - reads them from standard input, one a line.", show_default=False)
+    ],
+    folder: Folder,
+    as_json: AsJson = False,
+) -> None:
+    """Remove items, all or none of those named.
+
+    Example:
+    nsh index remove holiday/0001.jpg holiday/0002.jpg --index index
+    """
+    from nsh.serving.index import Index
+
+    names = [name for name in ids if name != "-"]
+    if "-" in ids:
+        names += [line for line in sys.stdin.read().splitlines() if line]
+    changed = Index.open(folder)
+    removed = changed.remove(names)
+    if as_json:
+        typer.echo(json.dumps({"removed": removed, **_describe(changed)}, indent=2))
+    else:
+        typer.echo(f"{folder}: {removed} removed, {len(changed)} there now")
+
+
+@index.command("info")
+def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], as_json: AsJson = False) -> None:
+    """Show what an index holds, after checking its files against their digests.
+
+    Example:
+    nsh index info index
+    """
+    from nsh.serving.index import Index
+
+    _print(Index.open(folder, readonly=True), as_json=as_json)
+
+
+def _read(folders: list[Path]) -> "list[Codes]":
+    from nsh.core.errors import CodesError
+    from nsh.core.manifest import read_codes
+
+    sources = [read_codes(folder) for folder in folders]
+    digests = {source.header["encoder_sha256"]: folder for source, folder in zip(sources, folders, strict=True)}
+    if len(digests) > 1:
+        found = ", ".join(f"{folder}: {digest[:12]}" for digest, folder in digests.items())
+        raise CodesError(f"found codes of several encoders ({found}): an index holds those of one")
+    return sources
+
+
+def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> int:
+    import numpy as np
+
+    from nsh.serving.index.table import read_metadata
+
+    ids = [name for source in sources for name in source.ids]
+    codes = np.concatenate([source.codes for source in sources])
+    described = None if metadata is None else read_metadata(metadata, ids)
+    return to.add(ids, codes, metadata=described, encoder_sha256=sources[0].header["encoder_sha256"])
+
+
+def _describe(shown: "Index") -> dict[str, Any]:
+    return {
+        "items": len(shown),
+        "bits": shown.bits,
+        "encoder_sha256": shown.encoder_sha256,
+        "version": shown.version,
+        "metadata": shown.columns,
+        "approximate": shown.approximate,
+    }
+
+
+def _print(shown: "Index", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_describe(shown), indent=2))
+        return
+    typer.echo(f"items      {len(shown)}, version {shown.version}")
+    typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_sha256}")
+    typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
+    typer.echo(f"search     {_manner(shown.approximate)}")
+
+
+def _manner(approximate: dict[str, str]) -> str:
+    if not approximate:
+        return "exact"
+    lists, probes, recall = (approximate[name] for name in ("lists", "probes", "recall"))
+    return (
+        f"approximate: recall@10 {float(recall):.3f}, measured at {approximate['rows']} items; looks into {probes} of "
+        f"{lists} lists. By radius or filtered: exact"
+    )

@@ -1,0 +1,105 @@
+"""`nsh search`: the nearest items of an index to some images."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nsh.serving.commands.encode import Model
+
+if TYPE_CHECKING:
+    from nsh.serving.index import Filter, Hit
+
+SOME_FAILED = 1
+
+
+def search(
+    context: typer.Context,
+    images: Annotated[list[Path], typer.Argument(help="Image files to search with.", show_default=False)],
+    model: Model,
+    index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
+    k: Annotated[int, typer.Option("-k", help="How many items to find for each image.", min=1)] = 10,
+    radius: Annotated[
+        int | None, typer.Option(min=0, help="Find all items within so many bits instead.", show_default=False)
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="Only items whose id begins so.", show_default=False)] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN=VALUE", help="Only items with this metadata value.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find the images of an index that are nearest to some images.
+
+    Prints the distance in bits and the id, nearest first; equal distances in the order in which items were added.
+
+    Examples:
+    nsh search query.jpg --model encoder.onnx --index index -k 5
+
+    nsh search query.jpg --model encoder.onnx --index index --radius 4 --where class=cat
+
+    Exit code: 0 found; 1 some images could not be decoded; 2 nothing was searched, and standard error says why.
+    """
+    import numpy as np
+
+    from nsh.core.errors import UnreadableImage
+    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.encoder import Encoder
+    from nsh.serving.index import Index
+    from nsh.serving.sources import find_model
+
+    only = _filter(prefix, where)
+    opened = Index.open(index, readonly=True)
+    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
+    opened.check_encoder(encoder.sha256)
+    results = list(show_progress(encoder.encode_each(images), desc="encode", total=len(images)))
+    good = [result for result in results if not isinstance(result, UnreadableImage)]
+    codes = np.array(good, np.uint8).reshape(len(good), -1) if good else np.empty((0, -(-opened.bits // 8)), np.uint8)
+    found = iter(
+        opened.search(codes, k=k, where=only)
+        if radius is None
+        else opened.search_radius(codes, radius=radius, where=only)
+    )
+    answers = [
+        _failure(image, result) if isinstance(result, UnreadableImage) else _answer(image, next(found))
+        for image, result in zip(images, results, strict=True)
+    ]
+    if as_json:
+        typer.echo(json.dumps(answers, indent=2))
+    else:
+        _print(answers, headed=len(images) > 1)
+    if len(good) < len(images):
+        raise typer.Exit(SOME_FAILED)
+
+
+def _filter(prefix: str | None, where: str | None) -> "Filter":
+    from nsh.core.errors import ConfigError
+    from nsh.serving.index import Filter
+
+    column, equals, value = (where or "").partition("=")
+    if where is not None and not (column and equals):
+        raise ConfigError(f"found --where {where}: it is written column=value")
+    return Filter(id_prefix=prefix, column=column or None, value=value if equals else None)
+
+
+def _answer(image: Path, hits: "list[Hit]") -> dict[str, Any]:
+    return {"image": str(image), "hits": [hit._asdict() for hit in hits]}
+
+
+def _failure(image: Path, error: Exception) -> dict[str, Any]:
+    return {"image": str(image), "error": str(error)}
+
+
+def _print(answers: list[dict[str, Any]], *, headed: bool) -> None:
+    from nsh.serving.commands.names import one_line
+
+    for answer in answers:
+        if "error" in answer:
+            typer.echo(f"{answer['image']}: {answer['error']}", err=True)
+            continue
+        if headed:
+            typer.echo(f"{answer['image']}:")
+        for hit in answer["hits"]:
+            described = "".join(f"  {name}={value}" for name, value in hit["metadata"].items())
+            typer.echo(f"{hit['distance']:>5}  {one_line(hit['id'])}{described}")

@@ -1,0 +1,168 @@
+"""Groups of images whose codes lie close together, and a page on which a person can judge them.
+
+Two images belong to one group if a chain of images joins them, each within the radius of the next: so every image is
+in one group at most, and the two ends of a long chain may be further apart than the radius.
+Knows nothing of encoders or indexes.
+"""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.files import write_text
+from nsh.core.hamming import fill_distances, to_words
+from nsh.core.preprocess import load_image
+from nsh.core.progress import Progress, no_progress
+
+SHOWN_GROUPS = 200
+SHOWN_IMAGES = 24
+"""Of each group; a page of thousands of pictures helps nobody."""
+
+_SIDE = 160  # pixels of a thumbnail
+
+
+class Group(NamedTuple):
+    """Images that are near each other, ordered by (distance, row)."""
+
+    rows: list[int]
+    distances: list[int]  # of each to the group's lowest row, in bits
+
+
+def find_groups(codes: NDArray[np.uint8], *, radius: int, progress: Progress = no_progress) -> list[Group]:
+    """All groups of two or more, ordered by their lowest row.
+
+    Every pair is looked at once: n^2 / 2 distances, of which a core does about a billion a second. Memory is a few
+    bytes an image, however many pairs there are.
+
+    Args:
+        codes: uint8 [n, bytes], packed.
+        radius: bits, >= 0; 0 groups equal codes.
+        progress: counts images.
+
+    Raises:
+        CodesError: the radius is negative.
+    """
+    if radius < 0:
+        raise CodesError(f"found a radius of {radius}: 0 or more is allowed")
+    words, alone = to_words(codes), np.ones(len(codes), np.bool_)
+    groups = []
+    for first in progress(range(len(codes)), desc="compare", total=len(codes)):
+        if alone[first]:
+            alone[first] = False
+            rows = _flood(words, alone, first, radius=radius)
+            if len(rows) > 1:
+                groups.append(_ordered(words, rows))
+    return groups
+
+
+def _flood(words: NDArray[np.uint64], alone: NDArray[np.bool_], first: int, *, radius: int) -> list[int]:
+    """The rows that chains join to `first`, all of them above it: those below are in their groups by now."""
+    found = [first]
+    for row in found:  # grows as it is walked
+        near = np.flatnonzero((_distances(words, row, first + 1) <= radius) & alone[first + 1 :]) + first + 1
+        alone[near] = False
+        found.extend(near.tolist())
+    return found
+
+
+def _distances(words: NDArray[np.uint64], row: int, start: int) -> NDArray[np.uint16]:
+    table = np.empty((1, words.shape[1] - start), np.uint16)
+    fill_distances(words[:, row : row + 1], words[:, start:], out=table)
+    distances: NDArray[np.uint16] = table[0]
+    return distances
+
+
+def _ordered(words: NDArray[np.uint64], rows: list[int]) -> Group:
+    rows = sorted(rows)
+    distances = _distances(words[:, rows], 0, 0)
+    order = np.argsort(distances, kind="stable")
+    return Group([rows[place] for place in order], distances[order].tolist())
+
+
+def write_report(
+    path: Path,
+    groups: Sequence[Group],
+    *,
+    root: Path,
+    ids: Sequence[str],
+    radius: int,
+    progress: Progress = no_progress,
+) -> None:
+    """Write one HTML file that needs no other: small pictures, names and distances, the largest groups first.
+
+    Args:
+        path: the file; replaced once the new one is whole.
+        groups: from `find_groups`.
+        root: `root / ids[row]` is the image of a row.
+        ids: names as they are shown.
+        radius: what the groups were found with.
+        progress: counts groups.
+    """
+    shown = sorted(groups, key=lambda group: -len(group.rows))[:SHOWN_GROUPS]
+    sections = [
+        _section(number, group, root=root, ids=ids)
+        for number, group in enumerate(progress(shown, desc="report", total=len(shown)), 1)
+    ]
+    count = sum(len(group.rows) for group in groups)
+    summary = f"{len(groups)} groups hold {count} of {len(ids)} images; radius {radius} bits."
+    if len(shown) < len(groups):
+        summary += f" The {len(shown)} largest are shown."
+    write_text(path, _PAGE.format(summary=summary, body="\n".join(sections) or "<p>No two images are that close.</p>"))
+
+
+def _section(number: int, group: Group, *, root: Path, ids: Sequence[str]) -> str:
+    members = list(zip(group.rows, group.distances, strict=True))
+    figures = "\n".join(_figure(root, ids[row], distance) for row, distance in members[:SHOWN_IMAGES])
+    more = len(members) - SHOWN_IMAGES
+    rest = f"\n<p>and {more} more</p>" if more > 0 else ""
+    return f"<section><h2>Group {number}: {len(members)} images</h2>\n<div>\n{figures}\n</div>{rest}</section>"
+
+
+def _figure(root: Path, name: str, distance: int) -> str:
+    try:
+        picture = f'<img src="{_thumbnail(root / name)}" alt="">'
+    except UnreadableImage as error:
+        picture = f"<p>{html.escape(str(error))}</p>"
+    return f"<figure>{picture}<figcaption><b>{distance}</b> {html.escape(name)}</figcaption></figure>"
+
+
+def _thumbnail(path: Path) -> str:
+    image = load_image(path)
+    image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
+    content = io.BytesIO()
+    image.save(content, "JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>Duplicates</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: 1rem; }}
+h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; }}
+div {{ display: flex; flex-wrap: wrap; gap: 1rem; }}
+figure {{ margin: 0; width: 10rem; }}
+img {{ display: block; max-width: 100%; border-radius: .25rem; }}
+figcaption {{ font-size: .8rem; overflow-wrap: anywhere; }}
+</style>
+</head>
+<body>
+<h1>Duplicates</h1>
+<p>{summary} The number before a name is its distance in bits to the first image of its group.</p>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,281 @@
+"""Writers that are killed, that meet, and readers beside them; every process here is a real one."""
+
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nsh.core.errors import CodesError
+from nsh.serving.index import Index, snapshot, store, writer
+
+ENCODER = "a" * 64
+
+# The items of one round all carry its number in id, code and metadata: any mixture of two states shows.
+WRITER = """
+import sys
+import numpy as np
+from pathlib import Path
+from nsh.serving.index import Index
+
+index = Index.open(Path(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    ids = [hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=100)[0]]
+    if ids:
+        index.remove(ids[:50])
+    else:
+        turn = index.version
+        codes = np.full((100, 8), turn % 256, np.uint8)
+        ids = [f"{turn}/{row}" for row in range(100)]
+        index.add(ids, codes, encoder_sha256="a" * 64, metadata=[{"turn": str(turn)}] * 100)
+"""
+
+
+def start(folder):
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def check_whole(index):
+    """The state after one of the writer's calls, whatever was going on when it was killed."""
+    code = np.zeros((1, 8), np.uint8)
+    hits = index.search(code, k=10**6)[0]
+    assert len(hits) == len(index)
+    turns = {hit.metadata["turn"] for hit in hits}
+    assert len(turns) <= 1
+    numbers = [int(hit.id.split("/")[1]) for hit in hits]
+    assert numbers in ([], list(range(100)), list(range(50, 100)))
+    for turn in turns:
+        assert {hit.id.split("/")[0] for hit in hits} == {turn}
+        assert index.code_of(hits[0].id).tolist() == [int(turn) % 256] * 8
+        assert {hit.distance for hit in hits} == {8 * (int(turn) % 256).bit_count()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    return tmp_path / "index"
+
+
+def test_killed_at_any_instant_it_is_the_last_complete_version(folder):
+    chance = random.Random(0)
+    begin = time.monotonic()
+    index = Index.open(folder)
+    index.add(["timed"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.remove(["timed"])
+    one_write = (time.monotonic() - begin) / 2
+    versions = []
+    for _ in range(24):
+        process = start(folder)
+        time.sleep(chance.uniform(0, 3 * one_write))
+        kill(process)
+        index = Index.open(folder, readonly=True)
+        check_whole(index)
+        versions.append(index.version)
+        del index
+    assert versions == sorted(versions)
+    assert len(set(versions)) > 6  # it was killed at work, not before it had begun
+    index = Index.open(folder)
+    index.add(["last"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    files = sorted(path.name for path in (folder / "snapshots").iterdir())
+    assert files == sorted(
+        f"{number:010d}.{kind}.npy" for number in (index.version - 1, index.version) for kind in ("codes", "keys")
+    )
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing of ours may catch it."""
+
+
+@pytest.mark.parametrize("place", ["write", "put_version", "delete_others", "forget_versions"])
+def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, place):
+    index = Index.open(folder)
+    index.add(["a"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+
+    def stop(*arguments, **keywords):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshot if hasattr(snapshot, place) else store, place, stop)
+        with pytest.raises(Killed):
+            index.add(["b"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    for reader in (index, Index.open(folder)):
+        assert [hit.id for hit in reader.search(np.zeros((1, 8), np.uint8), k=5)[0]] == ["a"]
+    index.add(["c"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    assert [hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=5)[0]] == ["a", "c"]
+
+
+def test_a_reader_keeps_its_version_while_another_process_writes(folder):
+    process = start(folder)
+    try:
+        reader = Index.open(folder, readonly=True)
+        for _ in range(5):
+            while reader.version == 0 or len(reader) == 0:
+                reader.refresh()
+            check_whole(reader)
+            version, before = reader.version, reader.search(np.full((3, 8), 5, np.uint8), k=1000)
+            deadline = time.monotonic() + 60
+            while store.newest(reader._watch) < version + 5:  # the files of its version are deleted by now
+                assert reader.search(np.full((3, 8), 5, np.uint8), k=1000) == before
+                assert time.monotonic() < deadline
+            assert not snapshot.codes_path(folder, version).exists()
+            assert (reader.version, len(reader)) == (version, len(before[0]))
+            reader.refresh()
+            assert reader.version > version
+    finally:
+        kill(process)
+
+
+def test_threads_search_while_one_writes_and_all_refresh(folder):
+    index = Index.open(folder)
+    failures = []
+    done = threading.Event()
+
+    def read():
+        try:
+            while not done.is_set():
+                hits = index.search(np.zeros((2, 8), np.uint8), k=1000)
+                assert hits[0] == hits[1]
+                assert len(hits[0]) % 10 == 0
+                assert len({hit.metadata["round"] for hit in hits[0]}) <= 1
+                index.refresh()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for turn in range(30):  # all items change at once: a search that mixes two versions sees two rounds
+        ids = [str(row) for row in range(10 * (turn // 10 + 1))]
+        metadata = [{"round": str(turn)}] * len(ids)
+        index.add(ids, np.zeros((len(ids), 8), np.uint8), metadata=metadata, encoder_sha256=ENCODER)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_second_writer_waits_for_the_first(folder):
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with store.writing(folder):
+            entered.set()
+            leave.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    entered.wait()
+    code = "import sys, numpy as np; from nsh.serving.index import Index; from pathlib import Path; "
+    code += "index = Index.open(Path(sys.argv[1])); print('ready', flush=True); "
+    code += "index.add(['late'], np.zeros((1, 8), np.uint8), encoder_sha256='a' * 64); print(index.version)"
+    second = subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert second.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    assert second.poll() is None
+    assert Index.open(folder).version == 0  # readers do not wait
+    leave.set()
+    holder.join()
+    assert second.communicate()[0] == "1\n"
+    assert second.returncode == 0
+
+
+def test_a_second_writer_gives_up_in_one_sentence(folder, monkeypatch):
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
+    index = Index.open(folder)
+    with store.writing(folder), pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"):
+        index.add(["a"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+
+
+def test_two_processes_that_add_lose_nothing(folder):
+    code = """
+import sys
+import numpy as np
+from pathlib import Path
+from nsh.serving.index import Index
+index = Index.open(Path(sys.argv[1]))
+for row in range(20):
+    index.add([f"{sys.argv[2]}/{row}"], np.full((1, 8), row, np.uint8), encoder_sha256="a" * 64)
+"""
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(folder), name]) for name in "xyz"]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    index = Index.open(folder)
+    assert (len(index), index.version) == (60, 60)
+    for name in "xyz":
+        assert index.code_of(f"{name}/7").tolist() == [7] * 8
+
+
+def test_the_log_does_not_grow_while_readers_are_open(folder):
+    """Without the readers' help SQLite could never begin its log anew."""
+    index, reader = Index.open(folder), Index.open(folder, readonly=True)
+    sizes = []
+    for turn in range(20):
+        index.add([f"{turn}/{row}" for row in range(200)], np.zeros((200, 8), np.uint8), encoder_sha256=ENCODER)
+        reader.refresh()
+        index.refresh()
+        sizes.append((folder / "index.sqlite-wal").stat().st_size)
+    assert len(reader) == 4000
+    assert sizes[-1] <= 2 * max(sizes[:5])
+
+
+LOOK = """
+import mmap, os, sys
+import numpy as np
+from pathlib import Path
+from nsh.core.errors import CodesError
+from nsh.serving.index import Index
+if os.getuid() == 0:
+    os.setuid(65534)  # nobody: no right of a file stops root
+folder = Path(sys.argv[1])
+assert not os.access(folder, os.W_OK)
+index = Index.open(folder, readonly=True)
+index.refresh()
+print([hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=9)[0]])
+try:
+    Index.open(folder).add(["b"], np.zeros((1, 8), np.uint8), encoder_sha256="a" * 64)
+except CodesError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_read_only_folder_opens_and_refuses_changes(killed):
+    with tempfile.TemporaryDirectory() as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "index"
+        code = "import sys, os, numpy as np; from nsh.serving.index import Index; from pathlib import Path\n"
+        code += "index = Index.create(Path(sys.argv[1]), bits=64, encoder_sha256='a' * 64)\n"
+        code += "index.add(['a'], np.zeros((1, 8), np.uint8), encoder_sha256='a' * 64)\n"
+        code += "os.kill(os.getpid(), 9)" if killed else ""
+        subprocess.run([sys.executable, "-c", code, str(folder)], check=not killed)
+        assert (folder / "index.sqlite-wal").exists() == killed
+        for path in (*folder.rglob("*"), folder):
+            path.chmod(0o555)
+        result = subprocess.run([sys.executable, "-c", LOOK, str(folder)], capture_output=True, text=True, check=False)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755)
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[0] == "['a']"
+    assert "cannot be written to" in result.stdout.splitlines()[1]
+
+
+def test_rows_after_a_change_by_hand():
+    rows = snapshot.Rows(np.array([[1], [2], [3], [4]], np.uint8), np.array([0, 2, 5, 9]))
+    change = writer.Change(np.array([5, 2]), np.array([11, 5, 10]), np.array([[7], [8], [9]], np.uint8))
+    changed = writer.apply(rows, change)
+    assert changed.keys.tolist() == [0, 5, 9, 10, 11]
+    assert changed.codes.ravel().tolist() == [1, 8, 4, 9, 7]
