@@ -1,0 +1,53 @@
+"""`nsh duplicates`, started as its user starts it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+
+def nsh(*arguments):
+    command = [sys.executable, "-m", "nsh.cli", "duplicates", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def photos(tmp_path, photographs):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, row in (("a.png", 0), ("copy of a.png", 0), ("b.png", 1), ("<i>.png", 1)):
+        Image.fromarray(photographs[row]).save(folder / name)
+    return folder
+
+
+def test_copies_are_found_and_shown(tmp_path, photos, encoder_path):
+    before = sorted(photos.iterdir())
+    result = nsh(photos, "--model", encoder_path, "--radius", 0, "--report", tmp_path / "page.html", "--json")
+    assert result.returncode == 0, result.stderr
+    described = json.loads(result.stdout)
+    groups = [[member["id"] for member in group] for group in described["groups"]]
+    joined = {name for group in groups for name in group}
+    assert joined == {"a.png", "copy of a.png", "b.png", "<i>.png"}
+    assert any({"a.png", "copy of a.png"} <= set(group) for group in groups)
+    assert any({"b.png", "<i>.png"} <= set(group) for group in groups)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<img") == 4
+    assert "&lt;i&gt;.png" in page
+    assert sorted(photos.iterdir()) == before
+
+
+def test_an_unreadable_image_is_named_and_the_others_compared(photos, encoder_path):
+    (photos / "bad.jpg").write_text("no image")
+    result = nsh(photos, "--model", encoder_path, "--radius", 0)
+    assert result.returncode == 1
+    assert "copy of a.png\n" in result.stdout
+    assert "of 4 images" in result.stdout.splitlines()[-1]
+    assert result.stderr.startswith("bad.jpg: not an image")
+
+
+def test_an_empty_folder_is_one_sentence(tmp_path, encoder_path):
+    result = nsh(tmp_path, "--model", encoder_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: found no image in ")

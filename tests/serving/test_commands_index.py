@@ -1,0 +1,94 @@
+"""`nsh index`, started as its user starts it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nsh.core.codes_writer import CodesWriter
+from nsh.core.manifest import Entry, Plan, digest_ids
+from nsh.serving.index import Index
+
+ENCODER = "a" * 64
+
+
+def nsh(*arguments, stdin=""):
+    command = [sys.executable, "-m", "nsh.cli", "index", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+
+def write_codes(folder, ids, *, seed=0, encoder=ENCODER):
+    codes = np.random.default_rng(seed).integers(0, 256, (len(ids), 8), dtype=np.uint8)
+    plan = Plan(encoder_sha256=encoder, bits=64, images=len(ids), images_sha256=digest_ids(ids))
+    writer = CodesWriter(folder, plan)
+    writer.write(0, [Entry(id=name) for name in ids], codes)
+    writer.finish()
+    return folder
+
+
+@pytest.fixture
+def codes(tmp_path):
+    return write_codes(tmp_path / "codes", [f"cats/{row}.jpg" for row in range(40)])
+
+
+def test_build_add_remove_and_info(tmp_path, codes):
+    (tmp_path / "labels.csv").write_text("id,class\ncats/3.jpg,tabby\n")
+    built = nsh("build", codes, "--index", tmp_path / "index", "--metadata", tmp_path / "labels.csv")
+    assert built.returncode == 0, built.stderr
+    assert "items      40, version 1" in built.stdout
+    assert "metadata   class" in built.stdout
+    assert "search     exact" in built.stdout
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+    more = write_codes(tmp_path / "more", ["cats/3.jpg", "dogs/1.jpg"], seed=1)
+    added = nsh("add", more, "--index", tmp_path / "index", "--json")
+    assert added.returncode == 0, added.stderr
+    described = json.loads(added.stdout)
+    assert (described["added"], described["updated"], described["items"]) == (1, 1, 41)
+
+    removed = nsh("remove", "dogs/1.jpg", "-", "--index", tmp_path / "index", stdin="cats/0.jpg\ncats/1.jpg\n")
+    assert removed.returncode == 0, removed.stderr
+    assert removed.stdout == f"{tmp_path / 'index'}: 3 removed, 38 there now\n"
+
+    described = json.loads(nsh("info", tmp_path / "index", "--json").stdout)
+    assert described == {
+        "items": 38,
+        "bits": 64,
+        "encoder_sha256": ENCODER,
+        "version": 3,
+        "metadata": ["class"],
+        "approximate": {},
+    }
+
+
+def test_an_approximate_index_prints_its_recall(tmp_path, codes):
+    built = nsh("build", codes, "--index", tmp_path / "index", "--approximate-above", 10)
+    assert built.returncode == 0, built.stderr
+    assert "search     approximate: recall@10 " in built.stdout
+    assert float(Index.open(tmp_path / "index").approximate["recall"]) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["add", "{other}", "--index", "{index}"], "use that encoder, or build another index"),
+        (["build", "{codes}", "--index", "{index}"], "is not empty"),
+        (["build", "{codes}", "{other}", "--index", "{new}"], "found codes of several encoders"),
+        (["build", "{codes}", "{codes}", "--index", "{new}"], "more than once"),
+        (["remove", "nobody.jpg", "--index", "{index}"], "no item 'nobody.jpg': nothing was removed"),
+        (["info", "{new}"], "there is no index in"),
+    ],
+)
+def test_refusals_are_one_sentence_and_leave_nothing(tmp_path, codes, arguments, message):
+    nsh("build", codes, "--index", tmp_path / "index")
+    other = write_codes(tmp_path / "other", ["x.jpg"], encoder="b" * 64)
+    names = {"codes": codes, "other": other, "index": tmp_path / "index", "new": tmp_path / "new"}
+    result = nsh(*(argument.format(**names) for argument in arguments))
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "index", "other"]
+    assert Index.open(tmp_path / "index").version == 1
