@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsh.core import hamming
+from nsh.serving.index import exact
 from nsh.serving.index.exact import nearest, within
 
 
@@ -28,6 +29,31 @@ def test_nearest_is_rank(search, k, threads):
     found = nearest(query, gallery, k=k, threads=threads)
     assert len(found) == len(query)
     for row, (found_rows, found_distances) in enumerate(found):
+        np.testing.assert_array_equal(found_rows, rows[row])
+        np.testing.assert_array_equal(found_distances, distances[row])
+
+
+@given(search=searches(), k=st.integers(1, 30), threads=st.integers(1, 2))
+@settings(max_examples=300, deadline=None)
+def test_nearest_by_a_bound_is_rank(search, k, threads):
+    query, gallery = search
+    with pytest.MonkeyPatch.context() as patched:  # so that a few hundred rows are sampled as millions are
+        for name, value in (("_SAMPLED_FROM", 1), ("_RUN", 2), ("_STEP", 5)):
+            patched.setattr(exact, name, value)
+        found = nearest(query, gallery, k=k, threads=threads)
+    rows, distances = hamming.rank(query, gallery, k=k)
+    for row, (found_rows, found_distances) in enumerate(found):
+        np.testing.assert_array_equal(found_rows, rows[row])
+        np.testing.assert_array_equal(found_distances, distances[row])
+
+
+def test_a_bound_is_used_where_codes_are_many(monkeypatch):
+    generator = np.random.default_rng(0)
+    gallery = generator.integers(0, 256, (200_000, 8), dtype=np.uint8)
+    query = generator.integers(0, 256, (5, 8), dtype=np.uint8)
+    rows, distances = hamming.rank(query, gallery, k=10)
+    monkeypatch.setattr(exact, "_by_heap", None)
+    for row, (found_rows, found_distances) in enumerate(nearest(query, gallery, k=10)):
         np.testing.assert_array_equal(found_rows, rows[row])
         np.testing.assert_array_equal(found_distances, distances[row])
 

@@ -175,17 +175,18 @@ class Index:
         k = whole("k", k, least=1)
         check_codes(codes, bits=self.bits)
         rows = view.select(where)
-        found = self._approximate(view, codes, k=k) if rows is None and view.lists is not None else [None] * len(codes)
-        missing = [row for row, one in enumerate(found) if one is None]
-        exact = iter(view.nearest(codes[missing], k=k, rows=rows, threads=self.threads) if missing else ())
-        return view.hits([next(exact) if one is None else one for one in found])
+        if rows is not None or view.lists is None:
+            return view.hits(view.nearest(codes, k=k, rows=rows, threads=self.threads))
+        return view.hits(self._approximate(view, codes, k=k))
 
-    def _approximate(self, view: View, codes: NDArray[np.uint8], *, k: int) -> list[Found | None]:
+    def _approximate(self, view: View, codes: NDArray[np.uint8], *, k: int) -> list[Found]:
         from nsh.serving.index import approximate
 
-        k = min(k, len(view.rows.keys))
-        probes = int(view.settings["approximate_probes"])
-        return approximate.search(view.lists, codes, k=k, probes=probes, threads=self.threads)
+        least, probes = min(k, len(view.rows.keys)), int(view.settings["approximate_probes"])
+        found = approximate.search(view.lists, codes, k=least, probes=probes, threads=self.threads)
+        missing = [row for row, one in enumerate(found) if one is None]
+        exact = iter(view.nearest(codes[missing], k=k, rows=None, threads=self.threads))
+        return [next(exact) if one is None else one for one in found]
 
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
