@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SERVE_VENV ?= .venv-serve
 
 # Nothing that we depend on reports home.
 export ORT_DISABLE_TELEMETRY := 1
@@ -16,7 +17,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY)  ## Make .venv with the pinned set of packages
@@ -35,6 +36,21 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro)
 .PHONY: test
 test: setup  ## Run the tests
 	pytest
+
+# The environment that a server has, with what tests need besides: no torch, no onnx, no mlflow, no dvc.
+.PHONY: test-serve
+test-serve: $(SERVE_VENV)/.ready  ## Run production's tests where there is no torch
+	$(SERVE_VENV)/bin/python -c 'import importlib.util as u; found = [n for n in ("torch", "onnx", "mlflow", "dvc") if u.find_spec(n)]; assert not found, found'
+	$(SERVE_VENV)/bin/python -m pytest tests/core tests/serving
+
+$(SERVE_VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(SERVE_VENV)/bin/python || $(PYTHON) -m venv $(SERVE_VENV)
+	$(SERVE_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,test]'
+	touch $@
+
+.PHONY: image-check
+image-check:  ## Build the image `serve` without Docker, and encode and search in it
+	tools/image_check
 
 .PHONY: check
 check: setup  ## Lint, formatting, types and the walls between rooms

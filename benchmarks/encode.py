@@ -4,11 +4,11 @@
     python benchmarks/encode.py --photos PHOTOGRAPHS --model encoder.onnx --images 5000 --rounds 3
 
 JPEGs of 500 x 375 are cropped into a temporary folder from photographs (those that scikit-learn ships, unless a folder
-of larger ones is named). The command is timed as its user meets it: the whole process with its imports, listing,
-digests, manifests and files. The bare loops are timed without imports and write nothing; there are three, and the
-fastest is the rival: `pool` decodes while the main thread infers on one core or on all, `own` has each thread of the
-pool decode and infer its own batch. All take turns in each round; figures are medians over rounds, wall and CPU time.
-Peak memory of the command is that of its process, at a fifth of the images and at all.
+of larger ones is named). Each contender is a process of its own, timed from start to end with its imports and the
+model's opening; the command also lists, digests, and writes manifests, codes and a header. There are three bare loops,
+and the fastest is the rival: in `pool` and `pool-all` a pool decodes while the main thread infers on one core or on
+all, in `own` each thread of the pool decodes and infers its own batch. All take turns in each round; figures are
+medians over rounds, wall and CPU time. Memory is the process's peak, of the command at a fifth of the images as well.
 """
 
 import argparse
@@ -37,6 +37,15 @@ from nsh.serving.threads import cpu_quota
 
 WIDTH, HEIGHT = 500, 375
 COMMAND = "nsh encode"
+LOOPS = ("pool", "pool-all", "own")
+
+LAUNCHER = """
+import resource, subprocess, sys, time
+start = time.monotonic()
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+wall, used = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+"""
 
 
 class Cost(NamedTuple):
@@ -44,7 +53,7 @@ class Cost(NamedTuple):
 
     wall: float  # seconds
     cpu: float  # seconds of all threads
-    memory: float  # peak MB of the process, 0 where it is not its own
+    memory: float  # peak MB
 
 
 def main() -> None:
@@ -55,7 +64,10 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=cpu_quota())
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loop", choices=LOOPS, help="run one bare loop over --photos, as the benchmark itself does")
     arguments = parser.parse_args()
+    if arguments.loop:
+        return run_loop(arguments.loop, arguments.model, arguments.photos, threads=arguments.threads)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         model = arguments.model or make_encoder(folder / "encoder.onnx")
@@ -67,22 +79,24 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for name, run in contenders.items():
                 costs[name].append(run())
-    show(costs, few, arguments)
+    return show(costs, few, arguments)
 
 
 def make_contenders(model: Path, folder: Path, *, threads: int) -> dict[str, Callable[[], Cost]]:
     """Each encodes every image of `folder / "all"`."""
+    contenders: dict[str, Callable[[], Cost]] = {COMMAND: partial(run_fresh, model, folder, threads=threads)}
+    for loop in LOOPS:
+        command = [sys.executable, __file__, "--loop", loop, "--photos", folder / "all", "--model", model]
+        contenders[loop] = partial(run_timed, [*map(str, command), "--threads", str(threads)])
+    return contenders
+
+
+def run_loop(loop: str, model: Path, folder: Path, *, threads: int) -> None:
+    """One bare loop in this process."""
     contract = Encoder(model, threads=1).contract
+    session = open_session(model, threads=threads if loop == "pool-all" else 1)
     decode = partial(decode_file, size=contract.image_size, resample=contract.resample)
-    paths = sorted((folder / "all").iterdir())
-    one, several = (open_session(model, threads=count) for count in (1, threads))
-    bare = partial(in_pool, paths, decode=decode, threads=threads)
-    return {
-        COMMAND: partial(run_fresh, model, folder, threads=threads),
-        "bare, pool, session of 1 thread": partial(timed, partial(bare, one)),
-        f"bare, pool, session of {threads} threads": partial(timed, partial(bare, several)),
-        "bare, own": partial(timed, partial(in_own, paths, one, decode=decode, threads=threads)),
-    }
+    (in_own if loop == "own" else in_pool)(sorted(folder.iterdir()), session, decode=decode, threads=threads)
 
 
 def decode_file(path: Path, *, size: int, resample: str) -> NDArray[np.uint8]:
@@ -120,13 +134,6 @@ def in_own(
         list(pool.map(work, range(0, len(paths), BATCH)))
 
 
-def timed(function: Callable[[], None]) -> Cost:
-    """Cost of a call in this process."""
-    wall, cpu = time.monotonic(), time.process_time()
-    function()
-    return Cost(time.monotonic() - wall, time.process_time() - cpu, 0.0)
-
-
 def run_fresh(model: Path, folder: Path, *, threads: int) -> Cost:
     """Cost of the command with a new output folder."""
     with tempfile.TemporaryDirectory(dir=folder) as out:
@@ -134,15 +141,15 @@ def run_fresh(model: Path, folder: Path, *, threads: int) -> Cost:
 
 
 def run_command(model: Path, images: Path, out: Path, *, threads: int) -> Cost:
-    """Cost of `nsh encode`, the whole process."""
+    """Cost of `nsh encode`."""
     command = [sys.executable, "-m", "nsh.cli", "encode", str(images), "--model", str(model), "--out", str(out)]
-    start = time.monotonic()
-    process = subprocess.Popen([*command, "--threads", str(threads)], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"nsh encode ended with {process.returncode}")
-    return Cost(time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+    return run_timed([*command, "--threads", str(threads)])
+
+
+def run_timed(command: list[str]) -> Cost:
+    """Cost of a whole process; a small one starts it, as a child's peak memory begins with its parent's."""
+    output = subprocess.run([sys.executable, "-c", LAUNCHER, *command], check=True, capture_output=True, text=True)
+    return Cost(*(float(word) for word in output.stdout.split()))
 
 
 def read_photographs(folder: Path | None) -> list[Image.Image]:
@@ -215,7 +222,7 @@ def show(costs: dict[str, list[Cost]], few: Cost, arguments: argparse.Namespace)
     rates = {name: statistics.median(count / cost.wall for cost in all_of) for name, all_of in costs.items()}
     for name, all_of in costs.items():
         milliseconds = statistics.median(cost.cpu / count * 1e3 for cost in all_of)
-        print(f"{name:<32} {rates[name]:8.1f} images/s   {milliseconds:6.2f} ms of CPU an image")
+        print(f"{name:<12} {rates[name]:8.1f} images/s   {milliseconds:6.2f} ms of CPU an image")
     best = max((name for name in rates if name != COMMAND), key=lambda name: rates[name])
     paired = [bare.wall / ours.wall for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]
     cpu = [bare.cpu / ours.cpu for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]

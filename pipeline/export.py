@@ -1,10 +1,13 @@
 """Stage export: data/embed/backbone.onnx and models/<method>-<bits>/head.pt -> encoder.onnx and parity.json beside it.
 
 The encoder is held against torch on the first images of the gallery, which the split has shuffled, then the query's.
+With `export.precision` fp16 or int8 its backbone is then made smaller, and what that costs is measured.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,17 +19,20 @@ from nsh.config import Params, read_params
 from nsh.core.command import run_stage
 from nsh.core.contract import EncoderContract
 from nsh.core.errors import ExportError
-from nsh.core.files import read_json, sha256_file, write_json
+from nsh.core.files import read_json, sha256_bytes, sha256_file, write_json
 from nsh.core.preprocess import to_input
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, read_part
-from nsh.export import parity
-from nsh.export.graph import join_head, save
+from nsh.export import cost, parity
+from nsh.export.graph import join_head, save, to_bytes
 from nsh.export.heads import load_head
+from nsh.export.quantise import shrink
 from nsh.export.source import source_sha256
+from nsh.methods import HashHead
 from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED, MODELS = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("models")
+SPEED = Path(".cache/nsh/export")  # beside the outputs, never in them: a measured time differs from run to run
 
 
 def main() -> None:
@@ -48,10 +54,12 @@ def main() -> None:
         encoder,
         backbone=backbone,
         head=head,
-        images=_read_images(params),
+        images=_read_images(params, [*_ids("gallery"), *_ids("query")][: parity.IMAGES]),
         threads=params.compute.threads,
         progress=show_progress,
     )
+    if params.export.precision != "fp32":
+        encoder, report["quantisation"] = _shrink(encoder, head, contract, params=params)
     write_json(folder / "parity.json", report)
     save(encoder, folder / "encoder.onnx")
     print(f"{folder}: {report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images")
@@ -79,11 +87,56 @@ def _describe(params: Params, info: weights.WeightsInfo, *, method: str, bits: i
     )
 
 
-def _read_images(params: Params) -> NDArray[np.uint8]:
-    """The images of the gate, uint8 [n, S, S, 3]: all there are, if they are fewer than it wants."""
+def _shrink(
+    encoder: onnx.ModelProto, head: HashHead, contract: EncoderContract, *, params: Params
+) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """The same encoder with a smaller backbone, and what that costs.
+
+    Its embeddings are not those of data/embed, and the digest of its backbone says so: encode takes the images.
+    """
+    chosen, threads = params.export, params.compute.threads
+    training = _read_images(params, _ids("train")[: chosen.calibration])
+    backbone = shrink(onnx.load(EMBED / "backbone.onnx"), precision=chosen.precision, images=training)
+    contract = replace(
+        contract,
+        backbone=f"{contract.backbone} ({chosen.precision})",
+        backbone_sha256=sha256_bytes(to_bytes(backbone)),
+    )
+    smaller = join_head(backbone, head, contract)
+    report = cost.judge(
+        encoder,
+        smaller,
+        gallery=_sample("gallery", cost.GALLERY, params),
+        query=_sample("query", cost.QUERY, params),
+        limits=cost.Limits(chosen.max_bit_flips, chosen.max_mAP_drop),
+        threads=threads,
+        progress=show_progress,
+    )
+    speed = cost.measure_speed(encoder, smaller, images=training, threads=threads)
+    sizes = {"megabytes": smaller.ByteSize() / 1e6, "megabytes_of_fp32": encoder.ByteSize() / 1e6}
+    write_json(SPEED / f"{contract.method}-{contract.bits}-{chosen.precision}.json", speed | sizes)
+    for name, value in (report | speed | sizes).items():
+        print(f"{chosen.precision}  {name:<22}{value}")
+    described: dict[str, Any] = {"precision": chosen.precision}
+    if chosen.precision == "int8":
+        described["calibration"] = len(training)
+    return smaller, described | report
+
+
+def _ids(part: str) -> list[str]:
+    return read_part(SPLIT, part).ids
+
+
+def _sample(part: str, count: int, params: Params) -> cost.Sample:
+    rows = read_part(SPLIT, part)
+    labels = None if rows.labels is None else rows.labels[:count]
+    return cost.Sample(_read_images(params, rows.ids[:count]), labels)
+
+
+def _read_images(params: Params, ids: list[str]) -> NDArray[np.uint8]:
+    """Images as the encoder takes them, uint8 [n, S, S, 3]."""
     data_set, backbone = params.dataset, params.backbone
     images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
-    ids = [*read_part(SPLIT, "gallery").ids, *read_part(SPLIT, "query").ids][: parity.IMAGES]
     pixels = (to_input(images.image(name), size=backbone.image_size, resample=backbone.resample) for name in ids)
     return np.stack(list(pixels))
 

@@ -111,6 +111,15 @@ class Methods(Block):
     itq: Itq
 
 
+class Export(Block):
+    """How precise the shipped encoder is, and how much worse than fp32 it may be and still pass (`nsh.export`)."""
+
+    precision: Literal["fp32", "fp16", "int8"]
+    calibration: Count
+    max_bit_flips: Share
+    max_mAP_drop: Share
+
+
 class Encode(Block):
     """How images become codes."""
 
@@ -134,6 +143,7 @@ class Params(Block):
     compute: Compute
     train: Train
     methods: Methods
+    export: Export
     encode: Encode
     evaluate: Evaluate
 

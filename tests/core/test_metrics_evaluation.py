@@ -3,12 +3,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score
-from torchmetrics.functional.retrieval import retrieval_average_precision
 
 import nsh.core.hamming as hamming
 import nsh.core.metrics.evaluation as evaluation
@@ -171,6 +169,9 @@ def test_one_hit_at_rank_one_is_a_map_of_one_and_a_min_of_a_half():
 
 
 def test_scikit_learn_and_torchmetrics_agree():
+    torch = pytest.importorskip("torch")
+    from torchmetrics.functional.retrieval import retrieval_average_precision
+
     codes, labels = clustered(queries=12, gallery=400, bits=24, noise=0.3)
     k = 50
     table = distances(pack(codes[0]), pack(codes[1])).astype(int)

@@ -8,7 +8,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
 from PIL import Image
@@ -18,7 +17,6 @@ from nsh.core.contract import EncoderContract
 from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
 from nsh.core.preprocess import to_input
-from nsh.export import graph
 from nsh.serving.encoder import Encoder
 from nsh.serving.threads import cpu_quota
 
@@ -42,7 +40,7 @@ def as_png(picture, path):
 def test_the_file_says_what_it_is(encoder, encoder_path, contract):
     assert encoder.contract == contract
     assert encoder.sha256 == sha256_file(encoder_path)
-    assert encoder.dim == 1280
+    assert encoder.dim == ort.InferenceSession(encoder_path).get_outputs()[2].shape[1]
 
 
 def test_the_file_alone_in_another_folder_is_enough(encoder, encoder_path, pictures, tmp_path):
@@ -78,7 +76,7 @@ def test_codes_are_the_logits_packed_and_differ(encoder, photographs):
     code, logit, embedding = encoder.run(photographs[:64])
     assert np.array_equal(code, pack(logit > 0))
     assert len(np.unique(code, axis=0)) > 20
-    assert embedding.shape == (64, 1280)
+    assert embedding.shape == (64, encoder.dim)
 
 
 def test_one_bad_image_costs_no_other_its_code(encoder, pictures, tmp_path):
@@ -107,7 +105,7 @@ def test_all_images_bad(encoder):
 def test_no_image(encoder):
     assert encoder.encode([]).shape == (0, 2)
     code, logit, embedding = encoder.run(np.empty((0, 64, 64, 3), np.uint8))
-    assert (code.shape, logit.shape, embedding.shape) == ((0, 2), (0, 12), (0, 1280))
+    assert (code.shape, logit.shape, embedding.shape) == ((0, 2), (0, 12), (0, encoder.dim))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -231,6 +229,10 @@ def test_a_batch_of_another_shape_is_refused(encoder, batch):
 
 
 def test_another_onnx_file_is_no_encoder(backbone_model, encoder_model, tmp_path):
+    import onnx
+
+    from nsh.export import graph
+
     graph.save(backbone_model, tmp_path / "backbone.onnx")
     with pytest.raises(CodesError, match=r"backbone\.onnx is an ONNX model but no encoder"):
         Encoder(tmp_path / "backbone.onnx")

@@ -58,7 +58,7 @@ def check(
         parts = [session.run(["code", "logit"], {"image": part}) for part in _batches(images, batch)]
         codes.append(np.concatenate([code for code, _ in parts]))
         logits.append(np.concatenate([logit for _, logit in parts]))
-        _require_packed(codes[-1], logits[-1], batch=batch)
+        require_packed(codes[-1], logits[-1], batch=batch)
     flips = [unpack(code, bits=expected.shape[1]) != (expected > 0) for code in codes]
     _require_agreement(flips, expected)
     return {
@@ -96,7 +96,12 @@ def _require_finite(logits: NDArray[np.float32], runtime: str) -> None:
         )
 
 
-def _require_packed(codes: NDArray[np.uint8], logits: NDArray[np.float32], *, batch: int) -> None:
+def require_packed(codes: NDArray[np.uint8], logits: NDArray[np.float32], *, batch: int) -> None:
+    """Make sure that `codes` are `logits`, finite, under the one bit rule.
+
+    Raises:
+        ExportError: they are not.
+    """
     _require_finite(logits, "onnxruntime")
     wrong = np.flatnonzero((codes != pack(binarize(logits))).any(axis=1))
     if len(wrong):

@@ -31,6 +31,9 @@ from nsh.serving.threads import map_ordered
 SHARD_ROWS = 4096
 """What a run that is cut may lose."""
 
+AHEAD = 4
+"""Batches in work or done and waiting, for each thread: none idles while another is slow with the oldest."""
+
 ERRORS = "errors.jsonl"
 """In a complete folder, one line for each image without a code: id and error. Absent if there is none."""
 
@@ -103,7 +106,9 @@ def encode_files(
     with ThreadPoolExecutor(encoder.threads, thread_name_prefix="encode") as pool:
         ids = (images.ids[row] for row in chain.from_iterable(rows for _, rows in pending))
         batches = iter(lambda: list(islice(ids, batch)), [])
-        results = map_ordered(pool, lambda names: _encode(encoder, images, names), batches, ahead=encoder.threads + 1)
+        results = map_ordered(
+            pool, lambda names: _encode(encoder, images, names), batches, ahead=AHEAD * encoder.threads
+        )
         encoded = iter(progress(chain.from_iterable(results), desc="encode", total=waiting))
         for shard, rows in pending:
             _write(writer, shard, list(islice(encoded, len(rows))))
