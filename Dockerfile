@@ -21,7 +21,8 @@ RUN python -m venv --without-pip /opt/nsh
 WORKDIR /build
 COPY pyproject.toml constraints.txt LICENSE NOTICE README.md ./
 RUN mkdir -p src/nsh && touch src/nsh/__init__.py \
-    && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt '.[serve]'
+    && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt '.[serve]' \
+    && rm -rf build src
 COPY src src
 RUN pip --python /opt/nsh/bin/python install --no-cache-dir --no-deps --force-reinstall .
 

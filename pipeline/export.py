@@ -54,7 +54,7 @@ def main() -> None:
         encoder,
         backbone=backbone,
         head=head,
-        images=_read_images(params, [*_ids("gallery"), *_ids("query")][: parity.IMAGES]),
+        images=_gate_images(params),
         threads=params.compute.threads,
         progress=show_progress,
     )
@@ -121,6 +121,11 @@ def _shrink(
     if chosen.precision == "int8":
         described["calibration"] = len(training)
     return smaller, described | report
+
+
+def _gate_images(params: Params) -> NDArray[np.uint8]:
+    """The images of the gate: all there are, if they are fewer than it wants."""
+    return _read_images(params, [*_ids("gallery"), *_ids("query")][: parity.IMAGES])
 
 
 def _ids(part: str) -> list[str]:

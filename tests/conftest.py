@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from sklearn.datasets import load_sample_images
 
 from nsh.core.contract import EncoderContract
@@ -17,6 +18,10 @@ from nsh.core.contract import EncoderContract
 if TYPE_CHECKING:
     import onnx
     from torch import nn
+
+# An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs.
+settings.register_profile("nsh", deadline=None)
+settings.load_profile("nsh")
 
 SIZE = 64
 BITS = 12  # no multiple of 8: the padding is seen everywhere

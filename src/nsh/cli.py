@@ -40,6 +40,8 @@ app.command("serve")(serve)
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {"onnxruntime": "serve", "faiss": "serve", "fastapi": "serve", "uvicorn": "serve", "mlflow": "ops"}
 """What is installed only with an extra, and which."""
+BROUGHT_BY = {"yaml": "mlflow"}
+"""What a command meets first where something larger is missing."""
 
 
 @app.callback()
@@ -136,6 +138,7 @@ def _run() -> None:
         app()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
+        package = BROUGHT_BY.get(package, package)
         if package not in EXTRAS:
             raise
         raise ConfigError(f"this command needs {package}: pip install 'nsh[{EXTRAS[package]}]'") from error

@@ -117,7 +117,7 @@ class Export(Block):
     precision: Literal["fp32", "fp16", "int8"]
     calibration: Count
     max_bit_flips: Share
-    max_mAP_drop: Share
+    max_mAP_drop: Share  # noqa: N815 - as the metrics write it
 
 
 class Encode(Block):

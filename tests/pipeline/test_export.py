@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from nsh.backbones.networks import MEAN, STD
 from nsh.core.errors import ConfigError, ExportError
@@ -115,8 +116,40 @@ def test_a_missing_head_and_an_unknown_method_are_one_sentence(project, run):
 def test_fewer_images_than_the_gate_wants_are_all_of_them(project, stage, monkeypatch):
     export = stage("export")
     monkeypatch.setattr(export.parity, "IMAGES", 10_000)
-    assert export._read_images(export.read_params()).shape == (260, 64, 64, 3)
+    assert export._gate_images(export.read_params()).shape == (260, 64, 64, 3)
     monkeypatch.setattr(export.parity, "IMAGES", 5)
-    images = export._read_images(export.read_params())
+    images = export._gate_images(export.read_params())
     assert images.dtype == np.uint8
     assert images.shape == (5, 64, 64, 3)
+
+
+def choose(precision: str, **limits: float) -> None:
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["export"] |= {"precision": precision, "calibration": 32, **limits}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_a_smaller_encoder_says_what_it_costs_and_that_its_backbone_is_another(project, run, precision, capsys):
+    choose(precision, max_bit_flips=0.0, max_mAP_drop=1.0)
+    run("export")
+    report = read_json(FOLDER / "parity.json")
+    cost = report["quantisation"]
+    assert (report["bit_agreement"], cost["precision"], cost["images"]) == (1.0, precision, 260)
+    assert 0 < cost["bit_flips"] < 0.3
+    assert len(cost["past_limits"]) == 1
+    assert cost.get("calibration") == (32 if precision == "int8" else None)
+    contract = Encoder(FOLDER / "encoder.onnx").contract
+    assert contract.backbone == f"mobilenet_v2 ({precision})"
+    assert contract.backbone_sha256 != read_json(Path("data/embed/embed.json"))["backbone_sha256"]
+    assert "speed_at_batch_1" in capsys.readouterr().out
+    assert "speed" not in (FOLDER / "parity.json").read_text()
+    assert read_json(Path(f".cache/nsh/export/itq-{BITS}-{precision}.json"))["speed_at_batch_32"] > 0
+
+
+def test_a_smaller_encoder_is_encoded_with_from_images_not_from_stored_embeddings(project, run):
+    choose("int8")
+    run("export")
+    run("encode")
+    for part in ("query", "gallery"):
+        assert read_json(Path(f"codes/itq-{BITS}/{part}/header.json"))["notes"]["route"] == "images"

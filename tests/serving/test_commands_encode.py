@@ -195,7 +195,7 @@ def test_info_says_what_the_encoder_is(project):
     described = json.loads(nsh("info", "encoder.onnx", "--json", folder=project).stdout)
     assert described["bits"] == 12
     assert described["sha256"] == sha256_file(project / "encoder.onnx")
-    assert described["embedding"] == 1280
+    assert described["embedding"] == Encoder(project / "encoder.onnx").dim
 
 
 @pytest.mark.parametrize("command", ["info", "encode"])

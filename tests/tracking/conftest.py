@@ -28,6 +28,7 @@ train: {seed: 0}
 methods:
   nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0}
   itq: {iterations: 3}
+export: {precision: fp32, calibration: 4, max_bit_flips: 0.02, max_mAP_drop: 0.01}
 encode: {batch: 4}
 evaluate: {k: 5}
 """

@@ -94,6 +94,17 @@ def test_an_encoder_that_fails_its_gates_is_no_challenger(project, params, finis
         promote(project, f"{NAME}/1")
 
 
+@pytest.mark.parametrize("past", [[], ["18.11% of the bits are not fp32's, 2.00% are allowed"]])
+def test_an_encoder_of_less_precision_is_challenger_only_within_its_limits(project, params, finish, past):
+    finish("nsh", 16)
+    parity = read_json(project / "models/nsh-16/parity.json")
+    write_json(project / "models/nsh-16/parity.json", parity | {"quantisation": {"past_limits": past}})
+    sync(project, params)
+    (version,) = list_versions(project)
+    assert version.aliases == (() if past else ("challenger",))
+    assert version.tags["gates"] == ("; ".join(past) or "passed")
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [

@@ -33,7 +33,8 @@ def failed_gates(results: Results) -> list[str]:
     agreement = float(results.parity["bit_agreement"])
     if not agreement >= MIN_BIT_AGREEMENT:
         failed.append(f"bits agree with torch by {agreement:.4%}, at least {MIN_BIT_AGREEMENT:.1%} are asked for")
-    return failed + results.parity.get("quantisation", {}).get("past_limits", [])
+    past_limits: list[str] = results.parity.get("quantisation", {}).get("past_limits", [])  # of fp16 and int8
+    return failed + past_limits
 
 
 def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, str]) -> str:
