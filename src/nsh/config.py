@@ -90,6 +90,7 @@ class Nsh(Block):
     tau_c: Positive
     d_z: Count
     quantisation: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    init: Literal["random", "itq"]
 
     @model_validator(mode="after")
     def _positives_fit_the_batch(self) -> "Nsh":

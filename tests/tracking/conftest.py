@@ -26,7 +26,7 @@ embed: {views: 2, seed: 0, batch: 4}
 compute: {device: cpu, threads: 1}
 train: {seed: 0}
 methods:
-  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0}
+  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0, init: random}
   itq: {iterations: 3}
 encode: {batch: 4}
 evaluate: {k: 5}
