@@ -38,8 +38,8 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh track sync
 
 .PHONY: test
-test: setup  ## Run the tests
-	pytest
+test: setup  ## Run the tests, two at a time
+	OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 .PHONY: check
 check: setup  ## Lint, formatting, types and the walls between rooms

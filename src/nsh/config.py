@@ -77,6 +77,7 @@ class Train(Block):
     """What every method shares in training."""
 
     seed: Seed
+    threads: Count
 
 
 class Nsh(Block):
