@@ -143,9 +143,15 @@ def test_the_latent_head_starts_the_same_from_itq_or_at_random():
 
 
 def test_started_from_itq_more_bits_than_features_are_refused():
-    with pytest.raises(TrainingError, match="13 bits asked for, 12 features found"):
+    with pytest.raises(TrainingError, match="13 bits and 12 features: .* or init: random"):
         build(bits=13, init="itq")
     assert build(bits=13)[0].head.bits == 13
+
+
+def test_equal_embeddings_cannot_start_from_itq():
+    data = TrainingData(np.ones((40, 12), np.float32), np.ones((40, 3, 12), np.float16))
+    with pytest.raises(TrainingError, match="the same embedding"):
+        Nsh(**PARAMETERS | {"init": "itq"}).objective(data, bits=4, seed=0)
 
 
 @pytest.mark.parametrize("m", [0, 8, 9])

@@ -89,8 +89,13 @@ def start_from_itq(head: StandardisedHead, data: TrainingData, *, seed: int) -> 
     The projection is learned on embeddings of unit length, as ITQ does, and applied to the embeddings as they are.
 
     Raises:
-        TrainingError: more bits than features.
+        TrainingError: more bits than features, or all embeddings are equal.
     """
+    if head.bits > head.dim:
+        raise TrainingError(
+            f"init: itq finds at most as many bits as there are features, found {head.bits} bits and {head.dim} "
+            "features: choose fewer bits or init: random"
+        )
     features = torch.from_numpy(data.features).double()
     unit = functional.normalize(features, dim=1)
     centred = unit - unit.mean(dim=0)
@@ -98,6 +103,8 @@ def start_from_itq(head: StandardisedHead, data: TrainingData, *, seed: int) -> 
         centred, bits=head.bits, iterations=INIT_ITERATIONS, seed=seed, report=lambda record: None
     )
     spread = ((features - features.mean(dim=0)) @ projection).std()
+    if not spread > 0:
+        raise TrainingError("all training images have the same embedding: look at the images or the backbone's weights")
     head.linear.weight.copy_((projection * head.scale[:, None]).T * (INIT_SPREAD / spread))
     head.linear.bias.zero_()
 
