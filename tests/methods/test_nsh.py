@@ -143,7 +143,7 @@ def test_the_latent_head_starts_the_same_from_itq_or_at_random():
 
 
 def test_started_from_itq_more_bits_than_features_are_refused():
-    with pytest.raises(TrainingError, match="13 bits and 12 features: .* or init: random"):
+    with pytest.raises(TrainingError, match=r"13 bits and 12 features: .* or init: random"):
         build(bits=13, init="itq")
     assert build(bits=13)[0].head.bits == 13
 
