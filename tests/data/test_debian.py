@@ -135,8 +135,9 @@ def test_an_ordinary_user_needs_no_rights(repository: Path, tmp_path: Path) -> N
     os.chown(out, 65534, 65534)
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c"]
     environment = {**os.environ, "HOME": "/nonexistent", "TMPDIR": str(out), "PYTHONDONTWRITEBYTECODE": "1"}
-    if subprocess.run([*command, "import nsh"], env=environment, capture_output=True, check=False).returncode:
-        pytest.skip("this Python lies where only root can read")
+    probe = [*command, "import sys, nsh; open(sys.argv[1]).close()", repository / "Packages"]
+    if subprocess.run(probe, env=environment, capture_output=True, check=False).returncode:
+        pytest.skip("this Python, or the temporary folder, lies where only root can read")
     code = "import sys, pathlib, nsh.data.debian as d; p = pathlib.Path(sys.argv[1]); "
     code += "d.fetch_package('tiny-set', into=p, cache=p)"
     subprocess.run([*command, code, out], env=environment, check=True)
