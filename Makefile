@@ -20,7 +20,7 @@ help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(READY)  ## Make .venv with the pinned set of packages
+setup: $(READY) .dvc/tmp/plots.html  ## Make .venv with the pinned set of packages
 
 # pip, and not a faster installer, because it honours the user's own index, find-links and constraints.
 $(READY): pyproject.toml constraints.txt
@@ -29,13 +29,18 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,dev]'
 	touch $@
 
+# The page that shows DVC's charts without a network.
+.dvc/tmp/plots.html: $(READY) src/nsh/reports/offline_plots.py
+	python -m nsh.reports.offline_plots $@
+
 .PHONY: repro
-repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro)
+repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow
 	dvc repro
+	nsh track sync
 
 .PHONY: test
-test: setup  ## Run the tests
-	pytest
+test: setup  ## Run the tests, two at a time
+	OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 # The environment that a server has, with what tests need besides: no torch, no onnx, no mlflow, no dvc.
 .PHONY: test-serve
@@ -66,7 +71,7 @@ format: setup  ## Put the code in the house's form
 
 .PHONY: ui
 ui: setup  ## Compare runs in the browser (mlflow ui)
-	mlflow ui --backend-store-uri $${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}
+	mlflow ui --workers 1 --backend-store-uri $${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}
 
 .PHONY: bench
 bench: setup  ## Run every benchmark; each prints ratios against a rival of the same run

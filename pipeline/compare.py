@@ -20,7 +20,7 @@ from nsh.data.split import SplitPart, read_header, read_part
 from nsh.reports.measured import Heading, Measured, best_pair, read_measured
 from nsh.reports.retrieval import choose_queries, draw_grid, make_side
 from nsh.reports.write import write_reports
-from nsh.terminal import show_progress
+from nsh.terminal import show_progress, take_no_arguments
 
 RAW, SPLIT, EMBED, CODES = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("codes")
 REPORTS = Path("reports")
@@ -65,4 +65,5 @@ def _draw_grid(params: Params, pair: Measured, parts: Parts, *, split: dict[str,
 
 
 if __name__ == "__main__":
+    take_no_arguments(__doc__)
     run_stage(main)

@@ -11,7 +11,7 @@ from nsh.config import read_params
 from nsh.core.command import run_stage
 from nsh.core.fetch import CACHE
 from nsh.data import registry
-from nsh.terminal import say, show_progress
+from nsh.terminal import say, show_progress, take_no_arguments
 
 RAW = Path("data/raw")
 
@@ -26,4 +26,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    take_no_arguments(__doc__)
     run_stage(main)

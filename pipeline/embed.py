@@ -23,7 +23,7 @@ from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
 from nsh.export.source import source_sha256
-from nsh.terminal import show_progress
+from nsh.terminal import show_progress, take_no_arguments
 from nsh.training.device import choose_device
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
 
@@ -112,4 +112,5 @@ def _write(parts: dict[str, list[str]], work: Path, header: dict[str, Any], grap
 
 
 if __name__ == "__main__":
+    take_no_arguments(__doc__)
     run_stage(main)

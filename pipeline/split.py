@@ -7,7 +7,7 @@ from nsh.core.command import run_stage
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
-from nsh.terminal import show_progress
+from nsh.terminal import show_progress, take_no_arguments
 
 RAW = Path("data/raw")
 SPLIT = Path("data/split")
@@ -37,4 +37,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    take_no_arguments(__doc__)
     run_stage(main)

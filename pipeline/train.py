@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from nsh.config import read_params
 from nsh.core.codes import code_bytes
@@ -33,9 +34,9 @@ def main() -> None:
     code_bytes(arguments.bits)  # refuses what is no length of a code before anything is read
     params, folder = read_params(), MODELS / f"{arguments.method}-{arguments.bits}"
     method = create(arguments.method, params.methods.model_dump().get(arguments.method, {}))
-    compute = params.compute
-    device = choose_device(compute.device)
-    loop = CachedViewLoop(cache=CACHE, threads=compute.threads, device=device, progress=show_progress)
+    threads, device = params.train.threads, choose_device(params.compute.device)
+    torch.set_num_threads(threads)
+    loop = CachedViewLoop(cache=CACHE, threads=threads, device=device, progress=show_progress)
     history: list[dict[str, float]] = []
     start = time.monotonic()
     run = {"method": arguments.method, "bits": arguments.bits, "head": folder / "head.pt"}
@@ -50,7 +51,7 @@ def main() -> None:
             partial.write_bytes(to_bytes(head))
         write_json(folder / "history.json", history)
     print(f"{folder}: loss {history[0]['loss']:.4f} to {history[-1]['loss']:.4f} in {len(history)} rounds, ", end="")
-    print(f"{time.monotonic() - start:.1f} s on {device} with {compute.threads} thread(s)")
+    print(f"{time.monotonic() - start:.1f} s on {device} with {threads} thread(s)")
 
 
 def read_data() -> TrainingData:

@@ -103,6 +103,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # for the whole pipeline in the fixture, on a machine that may be busy
 class TestPipeline:
     """In this order: each test goes on from where the last one left the project."""
 

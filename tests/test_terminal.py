@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsh.terminal import say, show_progress
+from nsh.terminal import say, show_progress, take_no_arguments
 
 
 def test_everything_passes_through_in_order() -> None:
@@ -21,3 +21,18 @@ def test_a_log_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_said_line_goes_to_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
     say("weights: none")
     assert capfd.readouterr().out == "weights: none\n"
+
+
+def test_help_tells_what_a_stage_does_and_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["split.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        take_no_arguments("Stage split: draw the parts.")
+    assert "Stage split: draw the parts." in capsys.readouterr().out
+
+
+def test_an_argument_that_a_stage_does_not_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["split.py", "--seed", "1"])
+    with pytest.raises(SystemExit, match="2"):
+        take_no_arguments("Stage split: draw the parts.")

@@ -77,6 +77,7 @@ class Train(Block):
     """What every method shares in training."""
 
     seed: Seed
+    threads: Count
 
 
 class Nsh(Block):
@@ -90,6 +91,7 @@ class Nsh(Block):
     tau_c: Positive
     d_z: Count
     quantisation: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    init: Literal["random", "itq"]
 
     @model_validator(mode="after")
     def _positives_fit_the_batch(self) -> "Nsh":

@@ -1,8 +1,9 @@
-"""Progress for whoever looks: a bar that moves on a terminal, a line now and then in a log.
+"""What a stage says to whoever looks: help, progress as a bar on a terminal or a line now and then in a log.
 
 Knows nothing of what is counted. Production rooms do without it (`nsh.core.progress`).
 """
 
+import argparse
 import sys
 from collections.abc import Iterable
 from typing import TypeVar
@@ -20,6 +21,12 @@ def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = 
     if sys.stderr.isatty():
         return tqdm(iterable, desc=desc, total=total)
     return tqdm(iterable, desc=desc, total=total, mininterval=LOG_SECONDS, miniters=1)
+
+
+def take_no_arguments(description: str | None) -> None:
+    """Answer --help with `description` and refuse anything else, for a stage that reads params.yaml alone."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=description, formatter_class=formatter).parse_args()
 
 
 def say(message: str) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -26,8 +27,14 @@ CONTENT = np.random.default_rng(0).bytes(5_000)
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The repository of `build_repository`, the only one that apt knows."""
+    folder = build_repository(tmp_path / "repository", hook_ran=tmp_path / "hook-ran")
+    monkeypatch.setenv("APT_CONFIG", str(folder / "apt.conf"))
+    return folder
+
+
+def build_repository(folder: Path, *, hook_ran: Path) -> Path:
     """A repository with the package tiny-set, and an apt configuration that knows no other source."""
-    folder = tmp_path / "repository"
     (folder / "build/DEBIAN").mkdir(parents=True)
     (folder / "build/DEBIAN/control").write_text(CONTROL)
     (folder / "build/usr/share/tiny").mkdir(parents=True)
@@ -39,11 +46,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     entry = f"{CONTROL}Filename: ./{package.name}\nSize: {package.stat().st_size}\nSHA256: {digest}\n"
     (folder / "Packages").write_text(entry)
     (folder / "sources.list").write_text(f"deb [trusted=yes] file:{folder} ./\n")
-    hook = f'APT::Update::Post-Invoke:: "touch {tmp_path}/hook-ran";\n'
+    hook = f'APT::Update::Post-Invoke:: "touch {hook_ran}";\n'
     (folder / "apt.conf").write_text(
         f'Dir::Etc::sourcelist "{folder}/sources.list";\nDir::Etc::sourceparts "{folder}/none";\n{hook}'
     )
-    monkeypatch.setenv("APT_CONFIG", str(folder / "apt.conf"))
     return folder
 
 
@@ -127,17 +133,20 @@ def test_without_apt_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another user")
-def test_an_ordinary_user_needs_no_rights(repository: Path, tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:-2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    out = tmp_path / "out"
-    out.mkdir()
-    os.chown(out, 65534, 65534)
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c"]
-    environment = {**os.environ, "HOME": "/nonexistent", "TMPDIR": str(out), "PYTHONDONTWRITEBYTECODE": "1"}
-    if subprocess.run([*command, "import nsh"], env=environment, capture_output=True, check=False).returncode:
-        pytest.skip("this Python lies where only root can read")
-    code = "import sys, pathlib, nsh.data.debian as d; p = pathlib.Path(sys.argv[1]); "
-    code += "d.fetch_package('tiny-set', into=p, cache=p)"
-    subprocess.run([*command, code, out], env=environment, check=True)
-    assert (out / "usr/share/tiny/file.gz").read_bytes() == CONTENT
+def test_an_ordinary_user_needs_no_rights() -> None:
+    # Not below tmp_path: every pytest session that starts shuts its common parent to other users again.
+    with tempfile.TemporaryDirectory() as name:
+        public = Path(name)
+        public.chmod(0o755)
+        repository, out = build_repository(public / "repository", hook_ran=public / "hook-ran"), public / "out"
+        out.mkdir()
+        os.chown(out, 65534, 65534)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c"]
+        private = {"HOME": "/nonexistent", "TMPDIR": str(out), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, **private, "APT_CONFIG": str(repository / "apt.conf")}
+        if subprocess.run([*command, "import nsh"], env=environment, capture_output=True, check=False).returncode:
+            pytest.skip("this Python lies where only root can read")
+        code = "import sys, pathlib, nsh.data.debian as d; p = pathlib.Path(sys.argv[1]); "
+        code += "d.fetch_package('tiny-set', into=p, cache=p)"
+        subprocess.run([*command, code, out], env=environment, check=True)
+        assert (out / "usr/share/tiny/file.gz").read_bytes() == CONTENT

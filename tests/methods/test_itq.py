@@ -9,7 +9,8 @@ import torch
 
 from nsh.core.errors import TrainingError
 from nsh.methods import TrainingData
-from nsh.methods.itq import Itq, learn_projection, minimise_quantisation, principal_directions, random_rotation
+from nsh.methods.itq import Itq
+from nsh.methods.rotation import learn_projection, minimise_quantisation, principal_directions, random_rotation
 
 
 def no_loop(*args, **kwargs):

@@ -11,6 +11,7 @@ from nsh.core.errors import TrainingError
 from nsh.methods import TrainingData
 from nsh.methods import nsh as module
 from nsh.methods.binary import quantisation, straight_through
+from nsh.methods.itq import Itq
 from nsh.methods.nsh import Nsh
 from nsh.methods.softsort import affinity
 from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
@@ -24,6 +25,7 @@ PARAMETERS = {
     "tau_c": 0.1,
     "d_z": 16,
     "quantisation": 1.0,
+    "init": "random",
 }
 
 
@@ -121,6 +123,35 @@ def test_the_seed_alone_draws_the_heads():
     heads = [Nsh(**PARAMETERS).objective(data, bits=8, seed=seed).state_dict() for seed in (1, 1, 2)]
     assert all(torch.equal(heads[0][key], heads[1][key]) for key in heads[0])
     assert not torch.equal(heads[0]["head.linear.weight"], heads[2]["head.linear.weight"])
+
+
+def test_started_from_itq_the_codes_are_nearly_those_of_itq_and_the_logits_soft():
+    data = draw_data(count=200)
+    head = Nsh(**PARAMETERS | {"init": "itq"}).objective(data, bits=6, seed=3).head
+    rival = Itq(iterations=50).fit(data, bits=6, seed=3, report=lambda record: None, loop=None)
+    features = torch.from_numpy(data.features)
+    logits = head(features).detach()
+    agreement = ((logits > 0) == (rival(features) > 0)).float().mean()
+    assert agreement > 0.95
+    assert logits.std().item() == pytest.approx(0.5, rel=1e-3)
+
+
+def test_the_latent_head_starts_the_same_from_itq_or_at_random():
+    data = draw_data()
+    latents = [Nsh(**PARAMETERS | {"init": init}).objective(data, bits=6, seed=3).latent for init in ("itq", "random")]
+    assert torch.equal(latents[0].weight, latents[1].weight)
+
+
+def test_started_from_itq_more_bits_than_features_are_refused():
+    with pytest.raises(TrainingError, match=r"13 bits and 12 features: .* or init: random"):
+        build(bits=13, init="itq")
+    assert build(bits=13)[0].head.bits == 13
+
+
+def test_equal_embeddings_cannot_start_from_itq():
+    data = TrainingData(np.ones((40, 12), np.float32), np.ones((40, 3, 12), np.float16))
+    with pytest.raises(TrainingError, match="the same embedding"):
+        Nsh(**PARAMETERS | {"init": "itq"}).objective(data, bits=4, seed=0)
 
 
 @pytest.mark.parametrize("m", [0, 8, 9])

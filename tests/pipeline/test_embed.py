@@ -157,7 +157,7 @@ class TestFailures:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
     def test_cuda_asked_for_where_there_is_none(self, project, stage):
         set_params(compute={"device": "cuda"})
-        with pytest.raises(ConfigError, match="found cuda, torch sees 0 CUDA devices: use cpu"):
+        with pytest.raises(ConfigError, match="found cuda, torch sees 0 CUDA devices: choose auto or cpu"):
             stage("embed").main()
 
     def test_weights_of_another_network(self, project, stage):

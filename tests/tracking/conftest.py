@@ -24,9 +24,9 @@ split: {train: 6, gallery: 9, query: 3, seed: 0, max_bad_share: 0.01}
 backbone: {name: mobilenet_v2, weights: none, image_size: 32, resample: bilinear}
 embed: {views: 2, seed: 0, batch: 4}
 compute: {device: cpu, threads: 1}
-train: {seed: 0}
+train: {seed: 0, threads: 1}
 methods:
-  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0}
+  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0, init: random}
   itq: {iterations: 3}
 export: {precision: fp32, calibration: 4, max_bit_flips: 0.02, max_mAP_drop: 0.01}
 encode: {batch: 4}

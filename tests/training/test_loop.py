@@ -26,6 +26,7 @@ PARAMETERS = {
     "tau_c": 0.1,
     "d_z": 32,
     "quantisation": 1.0,
+    "init": "random",
 }
 
 

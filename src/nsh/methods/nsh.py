@@ -8,6 +8,9 @@ they are run (`nsh.training.loop`). Where the paper's text is open:
 - cos in Eq. 6 is taken at its word: gathered latents are normalised again.
 - L_R is the literal, unsquared norm.
 - The backbone is frozen here, so both heads are one linear layer on standardised embeddings.
+
+Ours, not the paper's: `init: itq` starts the hash head from ITQ's rotated principal directions, so that the first
+sorted lists already mean something; `init: random` is the paper's NSH.
 """
 
 from collections.abc import Mapping
@@ -22,8 +25,12 @@ from nsh.core.errors import TrainingError
 from nsh.methods.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
 from nsh.methods.binary import quantisation, straight_through
 from nsh.methods.heads import StandardisedHead, draw_uniform
+from nsh.methods.rotation import learn_projection
 from nsh.methods.softsort import affinity
 from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+
+INIT_ITERATIONS = 50  # of ITQ, for `init: itq`
+INIT_SPREAD = 0.5  # standard deviation of the logits it starts with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +45,7 @@ class Nsh:
     tau_c: float
     d_z: int
     quantisation: float
+    init: Literal["random", "itq"]
 
     name = "nsh"
 
@@ -69,7 +77,36 @@ class Nsh:
         generator = torch.Generator().manual_seed(seed)
         draw_uniform(head.linear, generator)
         draw_uniform(objective.latent, generator)
+        if self.init == "itq":
+            start_from_itq(head, data, seed=seed)
         return objective
+
+
+@torch.no_grad()
+def start_from_itq(head: StandardisedHead, data: TrainingData, *, seed: int) -> None:
+    """Make the logits ITQ's projections of the centred embeddings, small enough for tanh to stay soft.
+
+    The projection is learned on embeddings of unit length, as ITQ does, and applied to the embeddings as they are.
+
+    Raises:
+        TrainingError: more bits than features, or all embeddings are equal.
+    """
+    if head.bits > head.dim:
+        raise TrainingError(
+            f"init: itq finds at most as many bits as there are features, found {head.bits} bits and {head.dim} "
+            "features: choose fewer bits or init: random"
+        )
+    features = torch.from_numpy(data.features).double()
+    unit = functional.normalize(features, dim=1)
+    centred = unit - unit.mean(dim=0)
+    projection = learn_projection(
+        centred, bits=head.bits, iterations=INIT_ITERATIONS, seed=seed, report=lambda record: None
+    )
+    spread = ((features - features.mean(dim=0)) @ projection).std()
+    if not spread > 0:
+        raise TrainingError("all training images have the same embedding: look at the images or the backbone's weights")
+    head.linear.weight.copy_((projection * head.scale[:, None]).T * (INIT_SPREAD / spread))
+    head.linear.bias.zero_()
 
 
 class NshObjective(Objective):
