@@ -4,6 +4,8 @@ Each command imports the room it speaks for when it runs, so that `nsh` starts a
 answer for what they have. A command prints, and leaves the thinking to its room.
 """
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -72,11 +74,14 @@ def track_sync() -> None:
 
 
 @registry.command("list")
-def registry_list() -> None:
+def registry_list(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show every registered encoder: version, aliases, mAP, gates."""
     from nsh.tracking import list_versions
 
     versions = list_versions(PROJECT)
+    if as_json:
+        typer.echo(json.dumps([asdict(version) for version in versions], indent=2))
+        return
     if not versions:
         typer.echo(
             "no encoder is registered: `make repro` registers what it measures, `nsh track sync` what is on disk"

@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from nsh.serving.commands.encode import Model
+
 _LIMITS = "Limits"
 
 
 def serve(
-    model: Annotated[Path, typer.Option(envvar="NSH_MODEL", help="The encoder, an .onnx file.")],
+    context: typer.Context,
+    model: Model,
     index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
     images: Annotated[
         Path | None,
@@ -48,12 +51,14 @@ def serve(
     """
     import os
 
+    from nsh.serving.commands.terminal import show_progress
     from nsh.serving.service.run import run
     from nsh.serving.service.settings import Settings
+    from nsh.serving.sources import find_model
     from nsh.serving.threads import cpu_quota
 
     settings = Settings(
-        model=model,
+        model=find_model(model, from_registry=context.obj, progress=show_progress),
         index=index,
         images=images,
         token=os.environ.get("NSH_TOKEN") or None,
