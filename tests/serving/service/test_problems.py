@@ -1,0 +1,16 @@
+"""What programs see of an error is a promise: it is written down."""
+
+import re
+from pathlib import Path
+
+from nsh.serving.service.problems import KINDS
+
+DOCS = Path(__file__).parents[3] / "docs" / "serving.md"
+
+
+def test_every_type_of_problem_is_documented_with_its_status():
+    documented = {}
+    for types, statuses in re.findall(r"^\| (`[a-z`, -]+) \| ([\d, ]+) \|", DOCS.read_text(), flags=re.MULTILINE):
+        names, numbers = re.findall(r"`([a-z-]+)`", types), [int(number) for number in statuses.split(",")]
+        documented |= dict(zip(names, numbers * len(names) if len(numbers) == 1 else numbers, strict=True))
+    assert documented == {name: kind.status for name, kind in KINDS.items()}
