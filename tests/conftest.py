@@ -1,5 +1,7 @@
 """What several rooms test with: real photographs, and an encoder exported from a real network."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,15 @@ BITS = 12  # no multiple of 8: the padding is seen everywhere
 class Networks(NamedTuple):
     backbone: nn.Module
     head: nn.Module
+
+
+@pytest.fixture(autouse=True)
+def _kept_environment() -> Iterator[None]:
+    """No test leaves a variable behind: `mlflow.set_tracking_uri` writes one, and a later test would use that store."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

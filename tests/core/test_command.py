@@ -53,7 +53,12 @@ def test_a_bug_keeps_its_traceback(tmp_path, raised):
 
 
 def test_ctrl_c_exits_130(tmp_path):
-    done = run(tmp_path, "os.kill(os.getpid(), signal.SIGINT); time.sleep(30)")
+    body = """
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it ignored
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+    """
+    done = run(tmp_path, body)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 
