@@ -4,6 +4,8 @@ It is read in production's environment too, which has neither torch nor onnx (`m
 golden/encoder.onnx, and what needs torch is skipped.
 """
 
+import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,6 +48,15 @@ CONTRACT = EncoderContract(
 class Networks(NamedTuple):
     backbone: "nn.Module"
     head: "nn.Module"
+
+
+@pytest.fixture(autouse=True)
+def _kept_environment() -> Iterator[None]:
+    """No test leaves a variable behind: `mlflow.set_tracking_uri` writes one, and a later test would use that store."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+<<<<<<< HEAD
 from nsh.core.command import run_command
 from nsh.core.errors import ConfigError
 from nsh.serving.commands.duplicates import duplicates
@@ -19,6 +20,9 @@ from nsh.serving.commands.index import index
 from nsh.serving.commands.info import info
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
+=======
+from nsh.core.command import print_times, run_command
+>>>>>>> origin/main
 
 app = typer.Typer(
     name="nsh",
@@ -57,6 +61,12 @@ def _from_registry(reference: str, to: Path) -> Path:
     from nsh.tracking import download_encoder
 
     return download_encoder(reference, to=to, folder=PROJECT)
+
+
+@app.command("times")
+def times() -> None:
+    """Show how long the last run of each stage of the pipeline took, slowest first."""
+    print_times()
 
 
 @track.command("sync")

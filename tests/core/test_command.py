@@ -53,7 +53,12 @@ def test_a_bug_keeps_its_traceback(tmp_path, raised):
 
 
 def test_ctrl_c_exits_130(tmp_path):
-    done = run(tmp_path, "os.kill(os.getpid(), signal.SIGINT); time.sleep(30)")
+    body = """
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it ignored
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+    """
+    done = run(tmp_path, body)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 
@@ -72,9 +77,10 @@ def test_sigterm_exits_143_after_finally(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_stage_notes_its_time_and_a_failed_one_does_not(tmp_path):
-    run(tmp_path, "time.sleep(0.1)", ending="run_stage(main)", arguments=("--bits", "32"))
-    run(tmp_path, "raise CodesError('no')", ending="run_stage(main)")
+def test_a_stage_says_and_notes_its_time_and_a_failed_one_does_not(tmp_path):
+    done = run(tmp_path, "time.sleep(0.1)", ending="run_stage(main)", arguments=("--bits", "32"))
+    assert done.stdout.split()[1:] == ["s", "stage", "--bits", "32"]
+    assert run(tmp_path, "raise CodesError('no')", ending="run_stage(main)").stdout == ""
     lines = (tmp_path / ".cache/nsh/times.jsonl").read_text().splitlines()
     assert [json.loads(line)["stage"] for line in lines] == ["stage --bits 32"]
     assert 0.1 <= json.loads(lines[0])["seconds"] < 30
