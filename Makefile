@@ -36,6 +36,7 @@ $(READY): pyproject.toml constraints.txt
 repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow
 	dvc repro
 	nsh track sync
+	nsh times
 
 .PHONY: test
 test: setup  ## Run the tests, two at a time

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nsh.config import Params, read_params
-from nsh.core.command import print_times, run_stage
+from nsh.core.command import run_stage
 from nsh.core.files import read_json
 from nsh.core.manifest import read_codes
 from nsh.core.metrics import cosine_map
@@ -38,7 +38,6 @@ def main() -> None:
     heading = Heading(data_set=params.dataset.name, split=split, backbone=embed, k=k, ceiling=ceiling)
     write_reports(REPORTS, measured, heading, retrieval=grid)
     print((REPORTS / "results.md").read_text(encoding="utf-8"))
-    print_times()
 
 
 def _measure_ceiling(parts: Parts, *, k: int) -> dict[str, float]:

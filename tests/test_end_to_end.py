@@ -118,7 +118,7 @@ class TestPipeline:
         table = (project.folder / "reports" / "results.md").read_text()
         assert "nsh" in table.lower()
         assert "itq" in table.lower()
-        assert "where the time went" in project.first_output
+        assert "where the time went" in project.run("nsh", "times")
 
     def test_again_is_nothing_to_do(self, project: Project) -> None:
         assert any((project.folder / "src/nsh/core").rglob("*.pyc"))

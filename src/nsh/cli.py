@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nsh.core.command import run_command
+from nsh.core.command import print_times, run_command
 
 app = typer.Typer(
     name="nsh",
@@ -29,6 +29,12 @@ PROJECT = Path()  # every command runs in the project's folder
 @app.callback()
 def nsh() -> None:
     """Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`)."""
+
+
+@app.command("times")
+def times() -> None:
+    """Show how long the last run of each stage of the pipeline took, slowest first."""
+    print_times()
 
 
 @track.command("sync")

@@ -77,9 +77,10 @@ def test_sigterm_exits_143_after_finally(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_stage_notes_its_time_and_a_failed_one_does_not(tmp_path):
-    run(tmp_path, "time.sleep(0.1)", ending="run_stage(main)", arguments=("--bits", "32"))
-    run(tmp_path, "raise CodesError('no')", ending="run_stage(main)")
+def test_a_stage_says_and_notes_its_time_and_a_failed_one_does_not(tmp_path):
+    done = run(tmp_path, "time.sleep(0.1)", ending="run_stage(main)", arguments=("--bits", "32"))
+    assert done.stdout.split()[1:] == ["s", "stage", "--bits", "32"]
+    assert run(tmp_path, "raise CodesError('no')", ending="run_stage(main)").stdout == ""
     lines = (tmp_path / ".cache/nsh/times.jsonl").read_text().splitlines()
     assert [json.loads(line)["stage"] for line in lines] == ["stage --bits 32"]
     assert 0.1 <= json.loads(lines[0])["seconds"] < 30

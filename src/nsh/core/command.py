@@ -37,10 +37,12 @@ def run_command(main: Callable[[], None]) -> None:
 
 
 def run_stage(main: Callable[[], None]) -> None:
-    """`run_command`, and note how long the stage took for `print_times`."""
+    """`run_command`, then say how long the stage took, and note it for `print_times`."""
     start = time.monotonic()
     run_command(main)
-    _note_time(" ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start)
+    stage, taken = " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start
+    print(f"{taken:8.1f} s  {stage}")
+    _note_time(stage, taken)
 
 
 def print_times() -> None:
