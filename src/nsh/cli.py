@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-<<<<<<< HEAD
-from nsh.core.command import run_command
+from nsh.core.command import print_times, run_command
 from nsh.core.errors import ConfigError
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
@@ -20,9 +19,6 @@ from nsh.serving.commands.index import index
 from nsh.serving.commands.info import info
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
-=======
-from nsh.core.command import print_times, run_command
->>>>>>> origin/main
 
 app = typer.Typer(
     name="nsh",
