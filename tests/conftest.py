@@ -51,9 +51,11 @@ class Networks(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def _kept_environment() -> Iterator[None]:
-    """No test leaves a variable behind: `mlflow.set_tracking_uri` writes one, and a later test would use that store."""
+def _own_environment() -> Iterator[None]:
+    """No test finds or leaves an MLflow store that it did not choose: `mlflow.set_tracking_uri` writes a variable."""
     before = dict(os.environ)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
+        os.environ.pop(name, None)
     yield
     os.environ.clear()
     os.environ.update(before)

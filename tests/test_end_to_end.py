@@ -130,10 +130,7 @@ class TestPipeline:
         ran = project.stages_run(project.run("dvc", "repro"))
         assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
 
-    def test_the_registered_version_encodes_like_the_file(
-        self, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
         registered = download_encoder(
             "models:/folder-nsh-16@challenger", to=tmp_path / "encoder.onnx", folder=project.folder
         )

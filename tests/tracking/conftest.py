@@ -42,12 +42,6 @@ def fresh_database(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch):
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def project(tmp_path, fresh_database) -> Path:
     """A project with parameters and a store, and nothing trained."""
