@@ -91,6 +91,8 @@ def resize(browser, size, scheme):
 
 
 def keep(browser, name):
+    """Take a picture, once no colour is on its way from one scheme to the other."""
+    browser.execute_async_script("Promise.all(document.getAnimations().map(one => one.finished)).then(arguments[0])")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     browser.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
 
