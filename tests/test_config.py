@@ -55,7 +55,7 @@ def test_as_many_positives_as_images_are_refused(values: dict, tmp_path: Path, m
 
 def test_an_unknown_method_is_refused_with_the_known_ones(values: dict, tmp_path: Path) -> None:
     values["matrix"]["methods"] = ["nsh", "lhs"]
-    with pytest.raises(ConfigError, match="found lhs, allowed are nsh, itq"):
+    with pytest.raises(ConfigError, match="found lhs, allowed are nsh, itq, "):
         read(values, tmp_path)
 
 

@@ -106,11 +106,16 @@ class Itq(Block):
     iterations: Count
 
 
+class Lsh(Block):
+    """Random hyperplanes (see `nsh.methods.lsh`): nothing to set."""
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
     nsh: Nsh
     itq: Itq
+    lsh: Lsh
 
 
 class Encode(Block):

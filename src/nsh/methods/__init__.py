@@ -13,6 +13,7 @@ from nsh.methods.base import HashHead, Loop, Method, Objective, Report, Schedule
 METHODS = {
     "nsh": "Nsh",
     "itq": "Itq",
+    "lsh": "Lsh",
 }
 """Name of a method and of its file, and the class in it."""
 
