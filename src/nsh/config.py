@@ -110,12 +110,17 @@ class Lsh(Block):
     """Random hyperplanes (see `nsh.methods.lsh`): nothing to set."""
 
 
+class Pcah(Block):
+    """Signs of principal components (see `nsh.methods.pcah`): nothing to set."""
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
     nsh: Nsh
     itq: Itq
     lsh: Lsh
+    pcah: Pcah
 
 
 class Encode(Block):

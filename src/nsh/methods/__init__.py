@@ -14,6 +14,7 @@ METHODS = {
     "nsh": "Nsh",
     "itq": "Itq",
     "lsh": "Lsh",
+    "pcah": "Pcah",
 }
 """Name of a method and of its file, and the class in it."""
 
