@@ -114,6 +114,10 @@ class Pcah(Block):
     """Signs of principal components (see `nsh.methods.pcah`): nothing to set."""
 
 
+class Sh(Block):
+    """Spectral hashing (see `nsh.methods.sh`): nothing to set."""
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -121,6 +125,7 @@ class Methods(Block):
     itq: Itq
     lsh: Lsh
     pcah: Pcah
+    sh: Sh
 
 
 class Encode(Block):

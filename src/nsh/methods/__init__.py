@@ -15,6 +15,7 @@ METHODS = {
     "itq": "Itq",
     "lsh": "Lsh",
     "pcah": "Pcah",
+    "sh": "Sh",
 }
 """Name of a method and of its file, and the class in it."""
 
