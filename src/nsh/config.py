@@ -14,6 +14,7 @@ from nsh.core.errors import ConfigError
 Bits = Annotated[int, Field(ge=1, le=512)]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -118,6 +119,22 @@ class Sh(Block):
     """Spectral hashing (see `nsh.methods.sh`): nothing to set."""
 
 
+class Gradient(Block):
+    """What the rivals that learn by gradient share (see `nsh.methods.gradient`)."""
+
+    epochs: Count
+    batch: Annotated[int, Field(ge=2)]
+    learning_rate: Positive
+
+
+class CibHash(Gradient):
+    """Contrastive information bottleneck (see `nsh.methods.cibhash`)."""
+
+    hidden: Count
+    temperature: Positive
+    bottleneck: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -126,6 +143,7 @@ class Methods(Block):
     lsh: Lsh
     pcah: Pcah
     sh: Sh
+    cibhash: CibHash
 
 
 class Encode(Block):

@@ -10,7 +10,11 @@ from functools import cache
 from importlib.resources import files
 
 DATA_SETS = {"cifar10": "CIFAR-10"}  # ours by params.yaml's name to the paper's
-METHODS = {"nsh": "NSH", "itq": "ITQ"}
+METHODS = {
+    "nsh": "NSH",
+    "itq": "ITQ",
+    "cibhash": "CIBHash",
+}
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
 
