@@ -135,6 +135,12 @@ class CibHash(Gradient):
     bottleneck: Weight
 
 
+class GreedyHash(Gradient):
+    """Cosine structure through the hard sign (see `nsh.methods.greedyhash`)."""
+
+    penalty: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -144,6 +150,7 @@ class Methods(Block):
     pcah: Pcah
     sh: Sh
     cibhash: CibHash
+    greedyhash: GreedyHash
 
 
 class Encode(Block):

@@ -17,6 +17,7 @@ METHODS = {
     "pcah": "Pcah",
     "sh": "Sh",
     "cibhash": "CibHash",
+    "greedyhash": "GreedyHash",
 }
 """Name of a method and of its file, and the class in it."""
 

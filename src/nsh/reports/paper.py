@@ -14,6 +14,7 @@ METHODS = {
     "nsh": "NSH",
     "itq": "ITQ",
     "cibhash": "CIBHash",
+    "greedyhash": "GreedyHash",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
