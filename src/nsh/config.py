@@ -141,6 +141,12 @@ class GreedyHash(Gradient):
     penalty: Weight
 
 
+class Mbe(Gradient):
+    """Bi-half codes (see `nsh.methods.mbe`)."""
+
+    gamma: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -151,6 +157,7 @@ class Methods(Block):
     sh: Sh
     cibhash: CibHash
     greedyhash: GreedyHash
+    mbe: Mbe
 
 
 class Encode(Block):

@@ -22,6 +22,7 @@ SMALL = {
     "nsh": {"epochs": 1, "batch": 10, "d_z": 8},
     "cibhash": {"epochs": 2, "batch": 10, "hidden": 16},
     "greedyhash": {"epochs": 2, "batch": 10},
+    "mbe": {"epochs": 2, "batch": 10},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

@@ -18,6 +18,7 @@ METHODS = {
     "sh": "Sh",
     "cibhash": "CibHash",
     "greedyhash": "GreedyHash",
+    "mbe": "Mbe",
 }
 """Name of a method and of its file, and the class in it."""
 

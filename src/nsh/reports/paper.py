@@ -15,6 +15,7 @@ METHODS = {
     "itq": "ITQ",
     "cibhash": "CIBHash",
     "greedyhash": "GreedyHash",
+    "mbe": "MBE",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
