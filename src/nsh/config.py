@@ -147,6 +147,13 @@ class Mbe(Gradient):
     gamma: Weight
 
 
+class Sdc(Gradient):
+    """Similarity distribution calibration (see `nsh.methods.sdc`)."""
+
+    beta: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    quantisation: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -158,6 +165,7 @@ class Methods(Block):
     cibhash: CibHash
     greedyhash: GreedyHash
     mbe: Mbe
+    sdc: Sdc
 
 
 class Encode(Block):

@@ -23,6 +23,7 @@ SMALL = {
     "cibhash": {"epochs": 2, "batch": 10, "hidden": 16},
     "greedyhash": {"epochs": 2, "batch": 10},
     "mbe": {"epochs": 2, "batch": 10},
+    "sdc": {"epochs": 2, "batch": 10},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24
@@ -76,7 +77,7 @@ def test_bits_are_of_both_kinds(name, tmp_path):
 
 def test_the_state_dict_is_the_whole_head(name, tmp_path):
     method, head, _ = fit(name, draw_features(), tmp_path)
-    empty = method.head(DIM, BITS)
+    empty = method.head(DIM, BITS).eval()  # as the export does
     empty.load_state_dict(torch.load(io.BytesIO(to_bytes(head)), weights_only=True))
     fresh = draw_features(40, seed=2)
     assert np.array_equal(logits_of(empty, fresh), logits_of(head, fresh))

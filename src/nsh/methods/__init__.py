@@ -19,6 +19,7 @@ METHODS = {
     "cibhash": "CibHash",
     "greedyhash": "GreedyHash",
     "mbe": "Mbe",
+    "sdc": "Sdc",
 }
 """Name of a method and of its file, and the class in it."""
 

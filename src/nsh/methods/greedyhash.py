@@ -8,7 +8,7 @@ only).
 
 Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD, no
 dropout. The features' cosines are those of the features as they come, as published; of a rectified network they are
-all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better (docs/experiments.md).
+all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better.
 """
 
 from dataclasses import dataclass
