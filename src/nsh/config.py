@@ -154,6 +154,13 @@ class Sdc(Gradient):
     quantisation: Weight
 
 
+class Crovca(Gradient):
+    """Cross-view code alignment (see `nsh.methods.crovca`)."""
+
+    coding_rate: Weight
+    epsilon: Positive
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -166,6 +173,7 @@ class Methods(Block):
     greedyhash: GreedyHash
     mbe: Mbe
     sdc: Sdc
+    crovca: Crovca
 
 
 class Encode(Block):

@@ -24,6 +24,7 @@ SMALL = {
     "greedyhash": {"epochs": 2, "batch": 10},
     "mbe": {"epochs": 2, "batch": 10},
     "sdc": {"epochs": 2, "batch": 10},
+    "crovca": {"epochs": 2, "batch": 20},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

@@ -20,6 +20,7 @@ METHODS = {
     "greedyhash": "GreedyHash",
     "mbe": "Mbe",
     "sdc": "Sdc",
+    "crovca": "Crovca",
 }
 """Name of a method and of its file, and the class in it."""
 
