@@ -161,6 +161,13 @@ class Crovca(Gradient):
     epsilon: Positive
 
 
+class Sgh(Gradient):
+    """Stochastic generative hashing (see `nsh.methods.sgh`)."""
+
+    alpha: Weight
+    beta: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -174,6 +181,7 @@ class Methods(Block):
     mbe: Mbe
     sdc: Sdc
     crovca: Crovca
+    sgh: Sgh
 
 
 class Encode(Block):

@@ -25,6 +25,7 @@ SMALL = {
     "mbe": {"epochs": 2, "batch": 10},
     "sdc": {"epochs": 2, "batch": 10},
     "crovca": {"epochs": 2, "batch": 20},
+    "sgh": {"epochs": 2, "batch": 10},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

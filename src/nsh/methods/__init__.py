@@ -21,6 +21,7 @@ METHODS = {
     "mbe": "Mbe",
     "sdc": "Sdc",
     "crovca": "Crovca",
+    "sgh": "Sgh",
 }
 """Name of a method and of its file, and the class in it."""
 

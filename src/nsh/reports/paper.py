@@ -16,6 +16,7 @@ METHODS = {
     "cibhash": "CIBHash",
     "greedyhash": "GreedyHash",
     "mbe": "MBE",
+    "sgh": "SGH",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
