@@ -168,6 +168,13 @@ class Sgh(Gradient):
     beta: Weight
 
 
+class DeepBit(Gradient):
+    """Rounding, balance, invariance (see `nsh.methods.deepbit`)."""
+
+    balance: Weight
+    invariance: Weight
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -182,6 +189,7 @@ class Methods(Block):
     sdc: Sdc
     crovca: Crovca
     sgh: Sgh
+    deepbit: DeepBit
 
 
 class Encode(Block):

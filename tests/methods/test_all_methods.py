@@ -26,6 +26,7 @@ SMALL = {
     "sdc": {"epochs": 2, "batch": 10},
     "crovca": {"epochs": 2, "batch": 20},
     "sgh": {"epochs": 2, "batch": 10},
+    "deepbit": {"epochs": 2, "batch": 10},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

@@ -22,6 +22,7 @@ METHODS = {
     "sdc": "Sdc",
     "crovca": "Crovca",
     "sgh": "Sgh",
+    "deepbit": "DeepBit",
 }
 """Name of a method and of its file, and the class in it."""
 

@@ -17,6 +17,7 @@ METHODS = {
     "greedyhash": "GreedyHash",
     "mbe": "MBE",
     "sgh": "SGH",
+    "deepbit": "DeepBit",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
