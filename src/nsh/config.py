@@ -175,6 +175,14 @@ class DeepBit(Gradient):
     invariance: Weight
 
 
+class Mls3rduh(Gradient):
+    """Targets from cosine and manifold (see `nsh.methods.mls3rduh`)."""
+
+    images: Annotated[int, Field(ge=2)]
+    share: Annotated[float, Field(gt=0, le=1)]
+    alpha: Annotated[float, Field(gt=0, lt=1)]
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -190,6 +198,7 @@ class Methods(Block):
     crovca: Crovca
     sgh: Sgh
     deepbit: DeepBit
+    mls3rduh: Mls3rduh
 
 
 class Encode(Block):

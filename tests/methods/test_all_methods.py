@@ -27,6 +27,7 @@ SMALL = {
     "crovca": {"epochs": 2, "batch": 20},
     "sgh": {"epochs": 2, "batch": 10},
     "deepbit": {"epochs": 2, "batch": 10},
+    "mls3rduh": {"epochs": 2, "batch": 10},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

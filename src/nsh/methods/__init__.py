@@ -23,6 +23,7 @@ METHODS = {
     "crovca": "Crovca",
     "sgh": "Sgh",
     "deepbit": "DeepBit",
+    "mls3rduh": "Mls3rduh",
 }
 """Name of a method and of its file, and the class in it."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +80,14 @@ class CleanObjective(Objective):
     def terms(self, features: Tensor) -> dict[str, Tensor]:
         """The loss of n images, float32 [n, dim]: scalars, "loss" first, then its terms."""
         raise NotImplementedError
+
+
+def draw_images(data: TrainingData, *, count: int, seed: int) -> TrainingData:
+    """At most `count` of the training images, in their order; which ones depends on `seed`."""
+    if len(data.features) <= count:
+        return data
+    rows = np.sort(np.random.default_rng(seed).permutation(len(data.features))[:count])
+    return TrainingData(data.features[rows], data.views[rows])
 
 
 def draw_layers(module: nn.Module, *, seed: int) -> None:

@@ -18,6 +18,7 @@ METHODS = {
     "mbe": "MBE",
     "sgh": "SGH",
     "deepbit": "DeepBit",
+    "mls3rduh": "MLS3RDUH",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
