@@ -183,6 +183,13 @@ class Mls3rduh(Gradient):
     alpha: Annotated[float, Field(gt=0, lt=1)]
 
 
+class Tbh(Gradient):
+    """Twin-bottleneck hashing (see `nsh.methods.tbh`)."""
+
+    hidden: Count
+    latent: Count
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -199,6 +206,7 @@ class Methods(Block):
     sgh: Sgh
     deepbit: DeepBit
     mls3rduh: Mls3rduh
+    tbh: Tbh
 
 
 class Encode(Block):

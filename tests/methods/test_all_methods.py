@@ -28,6 +28,7 @@ SMALL = {
     "sgh": {"epochs": 2, "batch": 10},
     "deepbit": {"epochs": 2, "batch": 10},
     "mls3rduh": {"epochs": 2, "batch": 10},
+    "tbh": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8},
 }
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24

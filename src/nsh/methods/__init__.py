@@ -24,6 +24,7 @@ METHODS = {
     "sgh": "Sgh",
     "deepbit": "DeepBit",
     "mls3rduh": "Mls3rduh",
+    "tbh": "Tbh",
 }
 """Name of a method and of its file, and the class in it."""
 

@@ -19,6 +19,7 @@ METHODS = {
     "sgh": "SGH",
     "deepbit": "DeepBit",
     "mls3rduh": "MLS3RDUH",
+    "tbh": "TBH",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
