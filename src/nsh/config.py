@@ -118,6 +118,25 @@ class Sh(Block):
     """Spectral hashing (see `nsh.methods.sh`): nothing to set."""
 
 
+class AnchorBlock(Block):
+    """What methods on an anchor graph share (see `nsh.methods.anchors`)."""
+
+    anchors: Count
+    nearest: Count
+
+    @model_validator(mode="after")
+    def _neighbours_are_anchors(self) -> "AnchorBlock":
+        if self.nearest > self.anchors:
+            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
+        return self
+
+
+class Agh(AnchorBlock):
+    """Anchor graph hashing (see `nsh.methods.agh`)."""
+
+    layers: Literal[1, 2]
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -126,6 +145,7 @@ class Methods(Block):
     lsh: Lsh
     pcah: Pcah
     sh: Sh
+    agh: Agh
 
 
 class Encode(Block):

@@ -18,7 +18,7 @@ from nsh.serving.session import open_session
 from nsh.training.loop import CachedViewLoop
 
 PARAMETERS = read_params(Path(__file__).parents[2] / "params.yaml").methods.model_dump()
-SMALL = {"nsh": {"epochs": 1, "batch": 10, "d_z": 8}}
+SMALL = {"nsh": {"epochs": 1, "batch": 10, "d_z": 8}, "agh": {"anchors": 30}}
 """What of params.yaml is too large for the images here."""
 BITS, DIM = 12, 24
 

@@ -16,6 +16,7 @@ METHODS = {
     "lsh": "Lsh",
     "pcah": "Pcah",
     "sh": "Sh",
+    "agh": "Agh",
 }
 """Name of a method and of its file, and the class in it."""
 
