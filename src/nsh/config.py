@@ -190,6 +190,25 @@ class Tbh(Gradient):
     latent: Count
 
 
+class AnchorBlock(Block):
+    """What methods on an anchor graph share (see `nsh.methods.anchors`)."""
+
+    anchors: Count
+    nearest: Count
+
+    @model_validator(mode="after")
+    def _neighbours_are_anchors(self) -> "AnchorBlock":
+        if self.nearest > self.anchors:
+            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
+        return self
+
+
+class Agh(AnchorBlock):
+    """Anchor graph hashing (see `nsh.methods.agh`)."""
+
+    layers: Literal[1, 2]
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -207,6 +226,7 @@ class Methods(Block):
     deepbit: DeepBit
     mls3rduh: Mls3rduh
     tbh: Tbh
+    agh: Agh
 
 
 class Encode(Block):

@@ -25,6 +25,7 @@ METHODS = {
     "deepbit": "DeepBit",
     "mls3rduh": "Mls3rduh",
     "tbh": "Tbh",
+    "agh": "Agh",
 }
 """Name of a method and of its file, and the class in it."""
 
