@@ -209,6 +209,16 @@ class Agh(AnchorBlock):
     layers: Literal[1, 2]
 
 
+class Cimon(Gradient):
+    """Weighted targets, views crossed (see `nsh.methods.cimon`)."""
+
+    images: Annotated[int, Field(ge=2)]
+    similar: Annotated[float, Field(gt=0, lt=1)]
+    clusters: Count
+    contrast: Weight
+    temperature: Positive
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -227,6 +237,7 @@ class Methods(Block):
     mls3rduh: Mls3rduh
     tbh: Tbh
     agh: Agh
+    cimon: Cimon
 
 
 class Encode(Block):

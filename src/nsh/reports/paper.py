@@ -20,6 +20,7 @@ METHODS = {
     "deepbit": "DeepBit",
     "mls3rduh": "MLS3RDUH",
     "tbh": "TBH",
+    "cimon": "CIMON",
 }
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
