@@ -23,7 +23,7 @@ class PerceptronHead(StandardisedHead):
 
 
 class BalancedPerceptronHead(PerceptronHead):
-    """A hidden layer and a batch normalisation behind it, which holds the mean of every logit near `shift`, so near 0.
+    """A hidden layer and a batch normalisation behind it: bits start balanced; a learned shift may move them.
 
     In training the batch's statistics are used, afterwards the running ones, which ship with the head.
     """
