@@ -53,9 +53,15 @@ def test_as_many_positives_as_images_are_refused(values: dict, tmp_path: Path, m
         read(values, tmp_path)
 
 
+def test_more_neighbours_than_anchors_are_refused(values: dict, tmp_path: Path) -> None:
+    values["methods"]["agh"].update(anchors=10, nearest=11)
+    with pytest.raises(ConfigError, match=r"methods\.agh: nearest = 11 of 10 anchors"):
+        read(values, tmp_path)
+
+
 def test_an_unknown_method_is_refused_with_the_known_ones(values: dict, tmp_path: Path) -> None:
     values["matrix"]["methods"] = ["nsh", "lhs"]
-    with pytest.raises(ConfigError, match="found lhs, allowed are nsh, itq"):
+    with pytest.raises(ConfigError, match="found lhs, allowed are nsh, itq, "):
         read(values, tmp_path)
 
 

@@ -14,6 +14,7 @@ from nsh.core.errors import ConfigError
 Bits = Annotated[int, Field(ge=1, le=512)]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -106,11 +107,137 @@ class Itq(Block):
     iterations: Count
 
 
+class Lsh(Block):
+    """Random hyperplanes (see `nsh.methods.lsh`): nothing to set."""
+
+
+class Pcah(Block):
+    """Signs of principal components (see `nsh.methods.pcah`): nothing to set."""
+
+
+class Sh(Block):
+    """Spectral hashing (see `nsh.methods.sh`): nothing to set."""
+
+
+class Gradient(Block):
+    """What the rivals that learn by gradient share (see `nsh.methods.gradient`)."""
+
+    epochs: Count
+    batch: Annotated[int, Field(ge=2)]
+    learning_rate: Positive
+
+
+class CibHash(Gradient):
+    """Contrastive information bottleneck (see `nsh.methods.cibhash`)."""
+
+    hidden: Count
+    temperature: Positive
+    bottleneck: Weight
+
+
+class GreedyHash(Gradient):
+    """Cosine structure through the hard sign (see `nsh.methods.greedyhash`)."""
+
+    penalty: Weight
+
+
+class Mbe(Gradient):
+    """Bi-half codes (see `nsh.methods.mbe`)."""
+
+    gamma: Weight
+
+
+class Sdc(Gradient):
+    """Similarity distribution calibration (see `nsh.methods.sdc`)."""
+
+    beta: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    quantisation: Weight
+
+
+class Crovca(Gradient):
+    """Cross-view code alignment (see `nsh.methods.crovca`)."""
+
+    coding_rate: Weight
+    epsilon: Positive
+
+
+class Sgh(Gradient):
+    """Stochastic generative hashing (see `nsh.methods.sgh`)."""
+
+    alpha: Weight
+    beta: Weight
+
+
+class DeepBit(Gradient):
+    """Rounding, balance, invariance (see `nsh.methods.deepbit`)."""
+
+    balance: Weight
+    invariance: Weight
+
+
+class Mls3rduh(Gradient):
+    """Targets from cosine and manifold (see `nsh.methods.mls3rduh`)."""
+
+    images: Annotated[int, Field(ge=2)]
+    share: Annotated[float, Field(gt=0, le=1)]
+    alpha: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Tbh(Gradient):
+    """Twin-bottleneck hashing (see `nsh.methods.tbh`)."""
+
+    hidden: Count
+    latent: Count
+
+
+class AnchorBlock(Block):
+    """What methods on an anchor graph share (see `nsh.methods.anchors`)."""
+
+    anchors: Count
+    nearest: Count
+
+    @model_validator(mode="after")
+    def _neighbours_are_anchors(self) -> "AnchorBlock":
+        if self.nearest > self.anchors:
+            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
+        return self
+
+
+class Agh(AnchorBlock):
+    """Anchor graph hashing (see `nsh.methods.agh`)."""
+
+    layers: Literal[1, 2]
+
+
+class Cimon(Gradient):
+    """Weighted targets, views crossed (see `nsh.methods.cimon`)."""
+
+    images: Annotated[int, Field(ge=2)]
+    similar: Annotated[float, Field(gt=0, lt=1)]
+    clusters: Count
+    contrast: Weight
+    temperature: Positive
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
     nsh: Nsh
     itq: Itq
+    lsh: Lsh
+    pcah: Pcah
+    sh: Sh
+    cibhash: CibHash
+    greedyhash: GreedyHash
+    mbe: Mbe
+    sdc: Sdc
+    crovca: Crovca
+    sgh: Sgh
+    deepbit: DeepBit
+    mls3rduh: Mls3rduh
+    tbh: Tbh
+    agh: Agh
+    cimon: Cimon
 
 
 class Export(Block):

@@ -11,7 +11,7 @@ import yaml
 
 from nsh.core.errors import CodesError, ConfigError, DataError, NonFiniteLoss
 from nsh.core.files import read_json
-from nsh.methods import create
+from nsh.methods import METHODS, create
 
 ROOT = Path(__file__).parents[2]
 NSH = {"epochs": 2, "batch": 10, "d_z": 8}
@@ -68,9 +68,9 @@ def test_another_process_writes_the_same_bytes(embeddings):
 
 
 def test_a_mistake_ends_with_one_sentence_and_exit_code_two(embeddings):
-    done = run_process("--method", "lsh", "--bits", "8")
+    done = run_process("--method", "nhs", "--bits", "8")
     assert done.returncode == 2
-    assert done.stderr == "error: found method 'lsh', allowed are nsh, itq\n"
+    assert done.stderr == f"error: found method 'nhs', allowed are {', '.join(METHODS)}\n"
     assert not Path("models").exists()
 
 

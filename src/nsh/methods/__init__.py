@@ -13,6 +13,20 @@ from nsh.methods.base import HashHead, Loop, Method, Objective, Report, Schedule
 METHODS = {
     "nsh": "Nsh",
     "itq": "Itq",
+    "lsh": "Lsh",
+    "pcah": "Pcah",
+    "sh": "Sh",
+    "cibhash": "CibHash",
+    "greedyhash": "GreedyHash",
+    "mbe": "Mbe",
+    "sdc": "Sdc",
+    "crovca": "Crovca",
+    "sgh": "Sgh",
+    "deepbit": "DeepBit",
+    "mls3rduh": "Mls3rduh",
+    "tbh": "Tbh",
+    "agh": "Agh",
+    "cimon": "Cimon",
 }
 """Name of a method and of its file, and the class in it."""
 

@@ -1,4 +1,4 @@
-"""From real numbers to bits in training: the sign that gradients pass, and the quantisation loss.
+"""From real numbers to bits in training: the sign that gradients pass, and what rounding loses.
 
 It knows no network and no sorting.
 """
@@ -34,6 +34,15 @@ def quantisation(first: Tensor, second: Tensor) -> Tensor:
         float scalar >= 0; its gradient is 0, not NaN, where every entry is ±1.
     """
     return (_distance_to_code(first) + _distance_to_code(second)) / (2 * len(first))
+
+
+def rounding_error(logits: Tensor) -> float:
+    """Mean squared entry of sign(V) - V: what the bits lose of real logits V, the measure that ITQ minimises.
+
+    Args:
+        logits: float of any shape.
+    """
+    return float((sign(logits) - logits).square().mean())
 
 
 def _distance_to_code(hidden: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.base import HashHead
+from nsh.methods.base import HashHead, TrainingData
 
 CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the average feature counts as constant
 
@@ -56,6 +56,17 @@ class UnitHead(HashHead):
     def forward(self, embeddings: Tensor) -> Tensor:
         """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
         return self.linear(functional.normalize(embeddings, dim=1))  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def set_projection(self, directions: Tensor, *, origin: Tensor) -> None:
+        """Make it logits = (x / |x| - origin) directions, from float64 [dim, bits] and [dim]."""
+        self.linear.weight.copy_(directions.T)
+        self.linear.bias.copy_(-origin @ directions)
+
+
+def unit_features(data: TrainingData) -> Tensor:
+    """The clean features as a `UnitHead` sees them, float64 [n, dim] of unit length."""
+    return functional.normalize(torch.from_numpy(data.features).double(), dim=1)
 
 
 def to_bytes(head: HashHead) -> bytes:

@@ -6,11 +6,8 @@ Large-Scale Image Retrieval", TPAMI 2013. A closed-form rival: it sees clean fea
 
 from dataclasses import dataclass
 
-import torch
-from torch.nn import functional
-
 from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.heads import UnitHead
+from nsh.methods.heads import UnitHead, unit_features
 from nsh.methods.rotation import learn_projection
 
 
@@ -30,13 +27,11 @@ class Itq:
         Raises:
             TrainingError: more bits than features.
         """
-        features = functional.normalize(torch.from_numpy(data.features).double(), dim=1)
+        features = unit_features(data)
         mean = features.mean(dim=0)
         projection = learn_projection(features - mean, bits=bits, iterations=self.iterations, seed=seed, report=report)
         head = self.head(data.dim, bits)
-        with torch.no_grad():
-            head.linear.weight.copy_(projection.T)
-            head.linear.bias.copy_(-mean @ projection)
+        head.set_projection(projection, origin=mean)
         return head
 
     def head(self, dim: int, bits: int) -> UnitHead:

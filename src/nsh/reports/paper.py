@@ -10,7 +10,18 @@ from functools import cache
 from importlib.resources import files
 
 DATA_SETS = {"cifar10": "CIFAR-10"}  # ours by params.yaml's name to the paper's
-METHODS = {"nsh": "NSH", "itq": "ITQ"}
+METHODS = {
+    "nsh": "NSH",
+    "itq": "ITQ",
+    "cibhash": "CIBHash",
+    "greedyhash": "GreedyHash",
+    "mbe": "MBE",
+    "sgh": "SGH",
+    "deepbit": "DeepBit",
+    "mls3rduh": "MLS3RDUH",
+    "tbh": "TBH",
+    "cimon": "CIMON",
+}
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
 

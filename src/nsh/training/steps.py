@@ -88,7 +88,7 @@ class _Training(LightningModule):
 
     def training_step(self, pair: Pair, step: int) -> Tensor:
         rows, first, second = pair
-        terms: dict[str, Tensor] = self.objective(first, second)
+        terms = self.objective.measure(rows, first, second)
         if not math.isfinite(loss := terms["loss"].item()):
             raise NonFiniteLoss(
                 f"the loss became {loss} in epoch {self.current_epoch + 1}, step {step + 1}, on the "
@@ -120,8 +120,9 @@ class _Training(LightningModule):
 
     @torch.no_grad()
     def _bit_balance(self) -> float:
-        head = self.objective.head
+        head = self.objective.head.eval()  # as it will serve: a batch normalisation must not learn from this
         logits = head(self.features.to(self.device)).cpu().numpy()
+        head.train()
         return bit_figures(pack(binarize(logits)), bits=head.bits)["bit_balance"]
 
 

@@ -1,0 +1,58 @@
+"""DeepBit, the head only: bits that lose little in rounding, are 1 half of the time, and stand the image's turning.
+
+Lin, Lu, Chen, Zhou, "Learning Compact Binary Descriptors with Unsupervised Deep Neural Networks", CVPR 2016.
+Published: VGG-16 with a last layer F of one output a bit, b = (sign F + 1) / 2; the loss is ||(b - 1/2) - F||^2, plus
+||mean_n b - 1/2||^2, plus the squared difference between the codes of an image and of its rotations by up to 10
+degrees. The whole network was trained, first without and then with the last term, weighted 0.001, by SGD.
+
+Ours: the backbone is frozen; instead of rotations there are the augmented views that every method gets, both views of
+an image in each step; one stage with all terms; norms are summed over the bits and are means over the images; the
+gradient of the sign in the second and third term is that of the identity. None of this looks at other images'
+likeness, so on a frozen backbone it is little more than a random projection with balanced bits: it stands here for
+the table.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.binary import sign, straight_through
+from nsh.methods.gradient import GradientMethod
+from nsh.methods.heads import StandardisedHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepBit(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    balance: float
+    invariance: float
+
+    name = "deepbit"
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`."""
+        return DeepBitObjective(head, self)
+
+
+class DeepBitObjective(Objective):
+    """Quantisation + balance + invariance."""
+
+    def __init__(self, head: StandardisedHead, parameters: DeepBit) -> None:
+        super().__init__()
+        self.head = head
+        self.balance = parameters.balance
+        self.invariance = parameters.invariance
+
+    def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """Loss, quantisation, imbalance and variance of two views, embeddings float32 [n, dim] each."""
+        outputs = self.head(torch.cat([first, second]))
+        bits = straight_through(outputs) / 2  # b - 1/2
+        rounding = (sign(outputs) / 2 - outputs).square().sum(dim=1).mean()
+        imbalance = bits.mean(dim=0).square().sum()
+        one, other = bits.chunk(2)
+        variance = (one - other).square().sum(dim=1).mean()
+        loss = rounding + self.balance * imbalance + self.invariance * variance
+        return {"loss": loss, "quantisation": rounding, "imbalance": imbalance, "variance": variance}

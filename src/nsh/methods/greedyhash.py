@@ -1,0 +1,50 @@
+"""GreedyHash, unsupervised: the codes' cosines shall be the features' cosines, through the hard sign.
+
+Su, Zhang, Han, Tian, "Greedy Hash: Towards Fast Optimization for Accurate Hash Coding in CNN", NeurIPS 2018, sections
+3.2 to 3.4. Published: one linear layer h on frozen VGG-16 features x, b = sign(h) with the gradient of the identity;
+the loss is the mean of (cos(b_i, b_j) - cos(x_i, x_j))^2 over pairs of images, plus 0.1 times the mean of ||h| -
+1|^3, which keeps the gradient of the identity honest. SGD, 1e-4, batches of 32, 60 epochs (ssppp/GreedyHash, facts
+only).
+
+Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD, no
+dropout. The features' cosines are those of the features as they come, as published; of a rectified network they are
+all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.binary import sign, straight_through
+from nsh.methods.cosine_structure import cosine_structure
+from nsh.methods.gradient import CleanObjective, GradientMethod
+from nsh.methods.heads import StandardisedHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyHash(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    penalty: float
+
+    name = "greedyhash"
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`."""
+        return GreedyHashObjective(head, data, self)
+
+
+class GreedyHashObjective(CleanObjective):
+    """Cosine structure of the codes + penalty * mean ||h| - 1|^3."""
+
+    def __init__(self, head: StandardisedHead, data: TrainingData, parameters: GreedyHash) -> None:
+        super().__init__(head, data)
+        self.weight = parameters.penalty
+
+    def terms(self, features: Tensor) -> dict[str, Tensor]:
+        """Loss, structure and penalty of clean images, float32 [n, dim]."""
+        hidden = self.head(features)
+        structure = cosine_structure(straight_through(hidden), features)
+        penalty = (hidden - sign(hidden)).abs().pow(3).mean()
+        return {"loss": structure + self.weight * penalty, "structure": structure, "penalty": penalty}

@@ -1,0 +1,111 @@
+"""MLS3RDUH, the head only: targets for pairs from cosine and from diffusion over a graph, where the two agree.
+
+Tu, Mao, Wei, "MLS3RDUH: Deep Unsupervised Hashing via Manifold based Local Semantic Similarity Structure
+Reconstructing", IJCAI 2020. Published, on VGG-16 features of n images: each image's neighbours are the 6 % most
+similar by cosine; the graph W joins images that are each other's neighbours, weighted by the cosine; the manifold
+similarity is (1 - a) (I - a D^-1/2 W D^-1/2)^-1, a = 0.99. A neighbour that is also among the 9 % nearest on the
+manifold is similar (1), another neighbour is not (0), and any other pair is as similar as its cosine; either side's
+word counts, a 1 before a 0. With targets 2 S - 1 the loss is the mean over pairs of log cosh(h_i h_j / bits -
+target), h = tanh of the logits. SGD, 0.04, batches of 128, 150 epochs (what the text leaves open is from
+rongchengtu1/MLS3RDUH, facts only).
+
+Ours: the backbone is frozen and the head one linear layer on standardised embeddings; Adam instead of SGD; the graph,
+which is dense, is that of at most `images` training images, drawn at random, and they alone are trained on.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.gradient import CleanObjective, GradientMethod, draw_images
+from nsh.methods.heads import StandardisedHead
+
+WIDER = 1.5  # neighbours on the manifold to neighbours by cosine
+LEAST = 1e-4  # a cosine that is no more than this joins nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mls3rduh(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    images: int
+    share: float
+    alpha: float
+
+    name = "mls3rduh"
+
+    def select(self, data: TrainingData, *, seed: int) -> TrainingData:
+        """At most `images` training images."""
+        return draw_images(data, count=self.images, seed=seed)
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`."""
+        targets = similarity_targets(torch.from_numpy(data.features), share=self.share, alpha=self.alpha)
+        return Mls3rduhObjective(head, data, targets)
+
+
+class Mls3rduhObjective(CleanObjective):
+    """Mean log cosh of what the codes' inner products miss of their targets."""
+
+    targets: Tensor
+
+    def __init__(self, head: StandardisedHead, data: TrainingData, targets: Tensor) -> None:
+        super().__init__(head, data)
+        self.register_buffer("targets", targets, persistent=False)
+
+    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The loss of the clean images in `rows`."""
+        hidden = self.head(self.features[rows]).tanh()
+        missed = hidden @ hidden.T / self.head.bits - self.targets[rows][:, rows]
+        return {"loss": log_cosh(missed).mean()}
+
+
+def log_cosh(values: Tensor) -> Tensor:
+    """Log cosh of every entry, also of large ones."""
+    return values.abs() + functional.softplus(-2 * values.abs()) - torch.log(values.new_tensor(2.0))
+
+
+def similarity_targets(features: Tensor, *, share: float, alpha: float) -> Tensor:
+    """What the inner product of two images' codes, divided by the bits, shall be.
+
+    Args:
+        features: float32 [n, dim].
+        share: of the images that are an image's neighbours by cosine.
+        alpha: how far the diffusion goes, in (0, 1).
+
+    Returns:
+        float32 [n, n] in [-1, 1], symmetric, 1 on the diagonal.
+    """
+    unit = functional.normalize(features, dim=1)
+    cosines = unit @ unit.T
+    itself = torch.eye(len(features), dtype=torch.bool)
+    near = among_largest(cosines.masked_fill(itself, -1), int(share * len(features))) & (cosines > LEAST) & ~itself
+    edges = cosines * (near & near.T)
+    linked = edges.sum(dim=1, keepdim=True) > 0
+    close = among_largest(diffuse(edges, alpha=alpha), int(WIDER * share * len(features)))
+    similar = near & close & linked
+    different = near & ~close & linked
+    values = cosines.clamp(0, 1).masked_fill(different | different.T, 0).masked_fill(similar | similar.T | itself, 1)
+    return 2 * values - 1
+
+
+def diffuse(edges: Tensor, *, alpha: float) -> Tensor:
+    """(1 - a) (I - a D^-1/2 W D^-1/2)^-1; an image without edges is near itself alone.
+
+    Args:
+        edges: W, float32 [n, n] >= 0, symmetric, zero on the diagonal.
+        alpha: a, in (0, 1).
+    """
+    degree = edges.sum(dim=1)
+    scale = torch.where(degree > 0, degree.rsqrt(), 0)
+    system = torch.eye(len(edges)) - alpha * scale[:, None] * edges * scale
+    return (1 - alpha) * torch.cholesky_inverse(torch.linalg.cholesky(system))
+
+
+def among_largest(values: Tensor, count: int) -> Tensor:
+    """Whether an entry is among the `count` largest of its row (at least one, at most all): bool [n, n]."""
+    largest = values.topk(min(max(count, 1), values.shape[1]), dim=1).indices
+    return torch.zeros_like(values, dtype=torch.bool).scatter(1, largest, True)

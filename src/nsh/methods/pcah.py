@@ -1,0 +1,52 @@
+"""PCAH: the signs of the principal components.
+
+The unsupervised end of Wang, Kumar, Chang, "Semi-Supervised Hashing for Scalable Image Retrieval", CVPR 2010: bits of
+greatest variance, uncorrelated, are relaxed to the leading eigenvectors of the covariance, and cut at the mean. It is
+ITQ without the rotation ("PCA-Direct" there), and shows what the rotation is worth.
+
+Ours: images have unit length first, as for ITQ.
+"""
+
+from dataclasses import dataclass
+
+from nsh.core.errors import TrainingError
+from nsh.methods.base import HashHead, Loop, Report, TrainingData
+from nsh.methods.binary import rounding_error
+from nsh.methods.heads import UnitHead, unit_features
+from nsh.methods.rotation import principal_directions
+
+LEAST_SPREAD = 1e-6  # of images of unit length along a direction; less is rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pcah:
+    """The method; it has no parameters."""
+
+    name = "pcah"
+
+    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
+        """Find the principal directions; needs neither loop nor seed.
+
+        `report` gets one {"epoch": 1, "loss": rounding error}, which ITQ would go on to lower.
+
+        Raises:
+            TrainingError: the training images vary in fewer directions than there are bits.
+        """
+        features = unit_features(data)
+        mean = features.mean(dim=0)
+        directions = principal_directions(features - mean, count=bits)
+        projected = (features - mean) @ directions
+        found = int((projected.std(dim=0, correction=0) > LEAST_SPREAD).sum())
+        if found < bits:
+            raise TrainingError(
+                f"PCAH needs a direction of variance for each bit: {bits} bits asked for, {found} found in "
+                f"{len(features)} training images with {data.dim} features; choose bits <= {found} or more images"
+            )
+        report({"epoch": 1, "loss": rounding_error(projected)})
+        head = self.head(data.dim, bits)
+        head.set_projection(directions, origin=mean)
+        return head
+
+    def head(self, dim: int, bits: int) -> UnitHead:
+        """An empty head: logits = (x / |x| - mean) W as one affine map."""
+        return UnitHead(dim, bits)

@@ -1,0 +1,102 @@
+"""SDC: the codes' similarities in the features' order, spread as a Beta distribution is.
+
+Ng, Ju, Hoe, Chan, Song, Xiang, "Unsupervised Hashing with Similarity Distribution Calibration", BMVC 2023. Features
+of a network lie close together, and codes that copy their cosines use few of the distances a code could have.
+Published: rank pairs of images by their features' cosine; the k-th of K pairs shall have, as the cosine of its
+relaxed codes v, the (2k - 1) / 2K quantile of Beta(5, 5) stretched to [-1, 1], cut off below 0; the loss is the mean
+absolute difference, plus the quantisation 1 - cos(v, sign v). The head is a hidden layer as long as the embedding,
+then a batch normalisation. What the text leaves open (the cut, the absolute value, the head) was read off the
+authors' code (kamwoh/sdc, facts only).
+
+Ours: all pairs of a batch are ranked, not half a batch against the other half; embeddings are standardised; the
+hidden layer has a ReLU where theirs has a GELU. Their variant with a contrastive loss is not here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.binary import sign
+from nsh.methods.gradient import CleanObjective, GradientMethod
+from nsh.methods.heads import StandardisedHead
+from nsh.methods.perceptron import BalancedPerceptronHead
+
+GRID = 100_001  # points of the numerical integration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdc(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    beta: float
+    quantisation: float
+
+    name = "sdc"
+
+    def head(self, dim: int, bits: int) -> BalancedPerceptronHead:
+        """An empty hash head."""
+        return BalancedPerceptronHead(dim, bits, hidden=dim)
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`."""
+        return SdcObjective(head, data, self)
+
+
+class SdcObjective(CleanObjective):
+    """Calibration of the similarities + weight * quantisation."""
+
+    targets: Tensor
+
+    def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Sdc) -> None:
+        super().__init__(head, data)
+        pairs = parameters.batch * (parameters.batch - 1) // 2
+        targets = np.maximum(2 * beta_quantiles(pairs, beta=parameters.beta) - 1, 0)
+        self.register_buffer("targets", torch.from_numpy(targets.astype(np.float32)), persistent=False)
+        self.weight = parameters.quantisation
+
+    def terms(self, features: Tensor) -> dict[str, Tensor]:
+        """Loss, calibration and quantisation of clean images, float32 [batch, dim]."""
+        codes = self.head(features)
+        difference = calibration(codes, features, self.targets)
+        rounding = (1 - functional.cosine_similarity(codes, sign(codes), dim=1)).mean()
+        return {"loss": difference + self.weight * rounding, "calibration": difference, "quantisation": rounding}
+
+
+def calibration(codes: Tensor, features: Tensor, targets: Tensor) -> Tensor:
+    """Mean |cos(v_i, v_j) - target| over pairs i < j, the targets given out in the order of cos(x_i, x_j).
+
+    Args:
+        codes: relaxed codes v, float [n, bits].
+        features: x, float [n, dim]; no gradient reaches them.
+        targets: rising, float [n (n - 1) / 2].
+
+    Returns:
+        float scalar.
+    """
+    first, second = torch.triu_indices(len(codes), len(codes), offset=1, device=codes.device)
+    order = _cosines(features.detach())[first, second].argsort(stable=True)
+    return (_cosines(codes)[first, second][order] - targets).abs().mean()
+
+
+def _cosines(vectors: Tensor) -> Tensor:
+    unit = functional.normalize(vectors, dim=1)
+    return unit @ unit.T
+
+
+def beta_quantiles(count: int, *, beta: float) -> NDArray[np.float64]:
+    """The (2k - 1) / 2 count quantiles of Beta(beta, beta), k = 1 ... count: float64 [count] in (0, 1), rising.
+
+    Args:
+        count: how many.
+        beta: both shape parameters, >= 1.
+    """
+    points = np.linspace(0, 1, GRID)
+    density = (points * (1 - points)) ** (beta - 1)
+    cumulated = np.concatenate([[0], np.cumsum(density[1:] + density[:-1])])
+    shares = (2 * np.arange(1, count + 1) - 1) / (2 * count)
+    return np.interp(shares, cumulated / cumulated[-1], points)

@@ -1,0 +1,71 @@
+"""SGH: bits from which a linear model can draw the image's embedding again.
+
+Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017 (not the Scalable Graph Hashing of the same
+name). Published: a bit is 1 with probability p = sigmoid(w x + c), drawn as [p > xi] with xi uniform; x is Gaussian
+around a linear image U b of the bits; the loss is the description length, squared error and bits, and its gradient
+passes the draw as if b were p (the paper's distributional derivative, section 3.2). As released: 1/2 ||x' - x||^2 +
+alpha times the cross entropy of the bits + beta/2 (||U||^2 + ||W||^2), alpha = beta = 1e-3, Adam 1e-2, batches of
+500, 5,000 steps (doubling/Stochastic_Generative_Hashing, facts only). In service xi = 1/2.
+
+Ours: x is the standardised embedding, so the decoder's scale is not learned apart. The release draws with xi = 1/2 in
+training as well; here xi is uniform, as the paper has it. Adam's rate is a tenth of theirs, which suits standardised
+embeddings.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.draws import Draws
+from nsh.methods.gradient import CleanObjective, GradientMethod
+from nsh.methods.heads import StandardisedHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sgh(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    alpha: float
+    beta: float
+
+    name = "sgh"
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`."""
+        return SghObjective(head, data, self, seed=seed)
+
+
+class SghObjective(CleanObjective):
+    """Reconstruction + alpha * length of the code + beta * size of the weights, the mean over the images."""
+
+    def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Sgh, *, seed: int) -> None:
+        super().__init__(head, data)
+        self.decoder = nn.Linear(head.bits, head.dim)
+        self.draws = Draws(seed=seed)
+        self.alpha = parameters.alpha
+        self.beta = parameters.beta
+
+    def terms(self, features: Tensor) -> dict[str, Tensor]:
+        """Loss, reconstruction, length and size of clean images, float32 [n, dim]."""
+        inputs = self.head.standardise(features)
+        logits = self.head.linear(inputs)
+        bits = draw_bits(logits, self.draws.uniform(*logits.shape))
+        reconstruction = (self.decoder(bits) - inputs).square().sum() / (2 * len(inputs))
+        length = functional.binary_cross_entropy_with_logits(logits, bits, reduction="sum") / len(inputs)
+        weights = self.head.linear.weight, self.decoder.weight
+        size = sum(weight.square().sum() for weight in weights) / (2 * len(inputs))
+        loss = reconstruction + self.alpha * length + self.beta * size
+        return {"loss": loss, "reconstruction": reconstruction, "length": length, "size": size}
+
+
+def draw_bits(logits: Tensor, noise: Tensor) -> Tensor:
+    """[sigmoid(logit) > noise], exactly 0 or 1, with the gradient of the sigmoid.
+
+    Args:
+        logits: float [n, bits].
+        noise: xi, uniform in [0, 1), float [n, bits].
+    """
+    chance = logits.sigmoid()
+    return (chance.detach() > noise).to(chance.dtype) + (chance - chance.detach())

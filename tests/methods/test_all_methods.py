@@ -1,0 +1,142 @@
+"""What holds for every method: its head ships as ONNX, is its state dict and its seed, and survives odd images."""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nsh.config import read_params
+from nsh.core.codes import pack
+from nsh.core.errors import TrainingError
+from nsh.export import graph
+from nsh.methods import METHODS, TrainingData, create
+from nsh.methods.heads import to_bytes
+from nsh.serving.session import open_session
+from nsh.training.loop import CachedViewLoop
+
+PARAMETERS = read_params(Path(__file__).parents[2] / "params.yaml").methods.model_dump()
+SMALL = {
+    "nsh": {"epochs": 1, "batch": 10, "d_z": 8},
+    "cibhash": {"epochs": 2, "batch": 10, "hidden": 16},
+    "greedyhash": {"epochs": 2, "batch": 10},
+    "mbe": {"epochs": 2, "batch": 10},
+    "sdc": {"epochs": 2, "batch": 10},
+    "crovca": {"epochs": 2, "batch": 20},
+    "sgh": {"epochs": 2, "batch": 10},
+    "deepbit": {"epochs": 2, "batch": 10},
+    "mls3rduh": {"epochs": 2, "batch": 10},
+    "tbh": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8},
+    "agh": {"anchors": 30},
+    "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
+}
+"""What of params.yaml is too large for the images here."""
+BITS, DIM = 12, 24
+
+
+def draw_features(count=160, dim=DIM, seed=0):
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(6, dim)) * 2
+    return np.abs(centres[np.arange(count) % 6] + generator.normal(size=(count, dim))).astype(np.float32)
+
+
+def fit(name, features, tmp_path, *, seed=0):
+    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    method = create(name, PARAMETERS[name] | SMALL.get(name, {}))
+    rows = []
+    loop = CachedViewLoop(cache=tmp_path / "cache", threads=1)
+    return method, method.fit(data, bits=BITS, seed=seed, report=rows.append, loop=loop), rows
+
+
+@torch.no_grad()
+def logits_of(head, features):
+    return head(torch.from_numpy(features)).numpy()
+
+
+@pytest.fixture(params=METHODS)
+def name(request):
+    return request.param
+
+
+def test_the_exported_head_agrees_with_torch_on_any_finite_input(name, tmp_path):
+    _, head, _ = fit(name, draw_features(), tmp_path)
+    module = graph.EmbeddingToCode(head, bits=BITS)
+    model = graph._export(module, torch.zeros(2, DIM), input_name="embedding", output_names=["code", "logit"])
+    session = open_session(graph.to_bytes(model), threads=1)
+    odd = np.stack([np.zeros(DIM), np.ones(DIM), np.full(DIM, 1e4), np.full(DIM, -1e4), np.eye(DIM)[0] * 1e-6])
+    embeddings = np.concatenate([odd, draw_features(300, seed=1), draw_features(20)]).astype(np.float32)
+    expected = logits_of(head, embeddings)
+    assert np.isfinite(expected).all()
+    for batch in (1, 7, len(embeddings)):
+        code, logit = session.run(["code", "logit"], {"embedding": embeddings[:batch]})
+        np.testing.assert_allclose(logit, expected[:batch], atol=2e-4, rtol=1e-4)
+        assert np.array_equal(code, pack(logit > 0))
+
+
+def test_bits_are_of_both_kinds(name, tmp_path):
+    """Not a head that gives every image the same bit, on images that differ."""
+    _, head, _ = fit(name, draw_features(), tmp_path)
+    ones = (logits_of(head, draw_features()) > 0).mean(axis=0)
+    assert ((ones > 0) & (ones < 1)).mean() > 0.7
+
+
+def test_the_state_dict_is_the_whole_head(name, tmp_path):
+    method, head, _ = fit(name, draw_features(), tmp_path)
+    empty = method.head(DIM, BITS).eval()  # as the export does
+    empty.load_state_dict(torch.load(io.BytesIO(to_bytes(head)), weights_only=True))
+    fresh = draw_features(40, seed=2)
+    assert np.array_equal(logits_of(empty, fresh), logits_of(head, fresh))
+
+
+def test_the_same_seed_gives_the_same_bytes_and_the_same_history(name, tmp_path):
+    (_, first, rows), (_, second, again) = (fit(name, draw_features(), tmp_path, seed=3) for _ in range(2))
+    assert to_bytes(first) == to_bytes(second)
+    assert rows == again
+    assert rows
+    assert all(np.isfinite(list(row.values())).all() and "loss" in row for row in rows)
+    assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+def constant_columns():
+    features = draw_features()
+    features[:, ::4] = 0.3
+    return features
+
+
+def duplicates():
+    return draw_features()[np.arange(160) % 40]
+
+
+def zero_rows():
+    features = draw_features()
+    features[:5] = 0
+    return features
+
+
+def few():
+    return draw_features(5)
+
+
+def alone():
+    return draw_features(1)
+
+
+def alike():
+    return np.ones((160, DIM), np.float32)
+
+
+@pytest.mark.parametrize("odd", [constant_columns, duplicates, zero_rows, few, alone, alike])
+def test_odd_images_give_finite_logits_or_one_clear_sentence(name, odd, tmp_path):
+    refusal = None
+    try:
+        _, head, rows = fit(name, odd(), tmp_path)
+    except TrainingError as error:
+        refusal = str(error)
+    if refusal is not None:
+        assert re.fullmatch(".*(found|same embedding).*", refusal)  # one line that says what was found
+        return
+    assert np.isfinite(logits_of(head, odd())).all()
+    assert np.isfinite(logits_of(head, draw_features(20, seed=5))).all()
+    assert all(np.isfinite(row["loss"]) for row in rows)

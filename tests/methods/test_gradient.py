@@ -1,0 +1,110 @@
+"""What the rivals that learn by gradient share: seeds, clean images, the loop's call."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+from nsh.methods.base import Objective
+from nsh.methods.gradient import CleanObjective, GradientMethod, draw_layers
+from nsh.methods.perceptron import BalancedPerceptronHead
+from nsh.training.loop import CachedViewLoop
+
+
+class Nearness(Objective):
+    """Pulls the logits of two views together; notes which rows it saw."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+        self.seen = []
+
+    def measure(self, rows, first, second):
+        self.seen += rows.tolist()
+        return super().measure(rows, first, second)
+
+    def forward(self, first, second):
+        return {"loss": (self.head(first) - self.head(second)).square().mean()}
+
+
+class CleanNorm(CleanObjective):
+    def terms(self, features):
+        return {"loss": self.head(features).square().mean()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near(GradientMethod):
+    name = "near"
+
+    def build(self, head, data, *, seed):
+        return Nearness(head)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clean(GradientMethod):
+    name = "clean"
+
+    def build(self, head, data, *, seed):
+        return CleanNorm(head, data)
+
+
+def toy(kind=Near, **changes):
+    return kind(**{"epochs": 2, "batch": 10, "learning_rate": 1e-2} | changes)
+
+
+def test_the_seed_alone_draws_every_layer(draw_clusters):
+    torch.rand(3)
+    states = [toy().objective(draw_clusters(), bits=4, seed=seed).state_dict() for seed in (1, 1, 2)]
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    assert not torch.equal(states[0]["head.linear.weight"], states[2]["head.linear.weight"])
+
+
+def test_layers_of_equal_shape_are_drawn_differently():
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    draw_layers(module, seed=0)
+    assert not torch.equal(module[0].weight, module[2].weight)
+
+
+def test_the_objective_is_told_which_images_it_sees(draw_clusters, tmp_path):
+    objective = toy().objective(draw_clusters(), bits=4, seed=0)
+    method = toy()
+    object.__setattr__(method, "objective", lambda data, *, bits, seed: objective)
+    loop = CachedViewLoop(cache=tmp_path, threads=1)
+    method.fit(draw_clusters(), bits=4, seed=0, report=lambda record: None, loop=loop)
+    assert sorted(objective.seen) == sorted([*range(60)] * 2)
+    assert objective.seen[:60] != sorted(objective.seen[:60])
+
+
+def test_a_clean_objective_looks_at_clean_images_and_not_at_views(draw_clusters):
+    data = draw_clusters()
+    objective = CleanNorm(toy().head(12, 4), data)
+    rows, noise = torch.tensor([5, 0, 9]), torch.full((3, 12), torch.nan)
+    expected = objective.head(torch.from_numpy(data.features[[5, 0, 9]])).square().mean()
+    torch.testing.assert_close(objective.measure(rows, noise, noise)["loss"], expected)
+
+
+def test_the_images_are_no_part_of_the_state(draw_clusters):
+    assert "features" not in CleanNorm(toy().head(12, 4), draw_clusters()).state_dict()
+
+
+@pytest.mark.parametrize("kind", [Near, Clean])
+def test_a_run_minimises(kind, draw_clusters, tmp_path):
+    records = []
+    loop = CachedViewLoop(cache=tmp_path, threads=1)
+    head = toy(kind, epochs=20).fit(draw_clusters(), bits=4, seed=0, report=records.append, loop=loop)
+    assert records[-1]["loss"] < 0.5 * records[0]["loss"]
+    assert not head.training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balanced(Near):
+    def head(self, dim, bits):
+        return BalancedPerceptronHead(dim, bits, hidden=8)
+
+
+def test_a_batch_normalisation_learns_from_the_steps_and_not_from_the_report(draw_clusters, tmp_path):
+    loop = CachedViewLoop(cache=tmp_path, threads=1)
+    head = toy(Balanced, epochs=3).fit(draw_clusters(), bits=4, seed=0, report=lambda record: None, loop=loop)
+    assert int(head.balance.num_batches_tracked) == 3 * 6 * 2  # epochs, steps, views
+    assert not head.training

@@ -1,0 +1,82 @@
+"""TBH: the graph against a loop, the two sides of a critic, where each gradient goes."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from nsh.methods.tbh import Tbh, criticise, normalised_graph
+
+PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "hidden": 16, "latent": 7}
+
+
+def slow_graph(bits):
+    count, length = len(bits), len(bits[0])
+    similarity = [
+        [(1 - sum(a != b for a, b in zip(bits[i], bits[j], strict=True)) / length) ** 1.4 for j in range(count)]
+        for i in range(count)
+    ]
+    degree = [sum(row) for row in similarity]
+    return [[similarity[i][j] / math.sqrt(degree[i] * degree[j]) for j in range(count)] for i in range(count)]
+
+
+def test_the_graph_equals_the_loop():
+    bits = (torch.rand(9, 6, generator=torch.Generator().manual_seed(0)) > 0.5).float()
+    torch.testing.assert_close(normalised_graph(bits), torch.tensor(slow_graph(bits.tolist())))
+
+
+def test_opposite_codes_are_not_joined_and_have_a_finite_gradient():
+    bits = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], requires_grad=True)
+    graph = normalised_graph(bits)
+    assert torch.equal(graph, torch.eye(2))
+    graph.sum().backward()
+    assert bool(bits.grad.isfinite().all())
+
+
+def test_a_critic_descends_where_the_one_it_judges_climbs():
+    critic = nn.Linear(3, 1)
+    made, wanted = torch.randn(5, 3, requires_grad=True), torch.randn(5, 3)
+    loss = criticise(critic, made, wanted)
+    expected = 0.0
+    for row, label in [*((row, 0) for row in made), *((row, 1) for row in wanted)]:
+        chance = 1 / (1 + math.exp(-critic(row).item()))
+        expected -= math.log(chance if label else 1 - chance) / 5
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    loss.backward()
+    straight = made.detach().clone().requires_grad_()
+    other = nn.Linear(3, 1)
+    other.load_state_dict(critic.state_dict())
+    plain = nn.functional.softplus(other(straight)).mean() + nn.functional.softplus(-other(wanted)).mean()
+    plain.backward()
+    torch.testing.assert_close(made.grad, -straight.grad)
+    torch.testing.assert_close(critic.weight.grad, other.weight.grad)
+
+
+def test_a_blind_critic_loses_two_coin_tosses():
+    critic = nn.Linear(3, 1)
+    nn.init.zeros_(critic.weight)
+    nn.init.zeros_(critic.bias)
+    loss = criticise(critic, torch.randn(4, 3), torch.randn(4, 3))
+    assert loss.item() == pytest.approx(2 * math.log(2))
+
+
+def test_the_reconstruction_is_the_decoder_on_the_convolved_latents(draw_clusters):
+    data = draw_clusters()
+    objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
+    features = torch.from_numpy(data.features[:8])
+    terms = objective.terms(features)
+    bits = (objective.head(features) > 0).float()
+    latents = objective.latent(objective.head.hide(features)).sigmoid()
+    mixed = (torch.tensor(slow_graph(bits.tolist())) @ objective.convolution(latents)).sigmoid()
+    error = (objective.decoder(mixed) - objective.head.standardise(features)).square().sum() / 2
+    torch.testing.assert_close(terms["reconstruction"], error)
+    torch.testing.assert_close(terms["loss"], terms["reconstruction"] + terms["critics"])
+
+
+def test_the_bits_learn_through_the_graph_and_from_their_critic(draw_clusters):
+    data = draw_clusters()
+    for term in ("reconstruction", "critics"):
+        objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
+        objective.terms(torch.from_numpy(data.features[:8]))[term].backward()
+        assert float(objective.head.linear.weight.grad.abs().sum()) > 0
