@@ -1,11 +1,12 @@
 """params.yaml is read whole, and every mistake in it is named at once."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
-from nsh.config import read_params
+from nsh.config import Ablation, read_params
 from nsh.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,20 @@ def test_as_many_positives_as_images_are_refused(values: dict, tmp_path: Path, m
     values["methods"]["nsh"].update(m=m, batch=50)
     with pytest.raises(ConfigError, match=f"methods.nsh: m = {m} .* choose m < batch"):
         read(values, tmp_path)
+
+
+def test_itq_and_a_hidden_layer_are_refused_together(values: dict, tmp_path: Path) -> None:
+    values["methods"]["nsh"].update(init="itq", hidden=8)
+    with pytest.raises(ConfigError, match=r"methods\.nsh: .* hidden layer: choose hidden: 0 or init: random"):
+        read(values, tmp_path)
+    values["methods"]["nsh"]["init"] = "random"
+    assert read(values, tmp_path).methods.nsh.hidden == 8
+
+
+def test_every_ablation_that_is_allowed_exists() -> None:
+    from nsh.methods.ablations import ABLATIONS
+
+    assert list(get_args(Ablation)) == ["none", *ABLATIONS]
 
 
 def test_more_neighbours_than_anchors_are_refused(values: dict, tmp_path: Path) -> None:

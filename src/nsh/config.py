@@ -81,6 +81,19 @@ class Train(Block):
     threads: Count
 
 
+Ablation = Literal[
+    "none",
+    "hard_sort",
+    "no_quantisation",
+    "decoding",
+    "single_bottleneck",
+    "no_softsort_codes",
+    "no_softsort_latents",
+    "multi_label_nce",
+]
+"""What is taken out of NSH (see `nsh.methods.ablations`)."""
+
+
 class Nsh(Block):
     """Naturally-Sorted Hashing (see `nsh.methods.nsh`)."""
 
@@ -91,13 +104,24 @@ class Nsh(Block):
     tau_s: Positive | Literal["d_b"]
     tau_c: Positive
     d_z: Count
-    quantisation: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    similarity: Literal["cosine", "product"]
+    quantisation: Weight
+    quantiser: Literal["norm", "squared", "mean"]
+    hidden: Annotated[int, Field(ge=0)]
+    symmetric: bool
     init: Literal["random", "itq"]
+    ablation: Ablation
 
     @model_validator(mode="after")
     def _positives_fit_the_batch(self) -> "Nsh":
         if self.m >= self.batch:
             raise ValueError(f"m = {self.m} positives leave no negative in a batch of {self.batch}: choose m < batch")
+        return self
+
+    @model_validator(mode="after")
+    def _itq_starts_a_linear_head(self) -> "Nsh":
+        if self.init == "itq" and self.hidden:
+            raise ValueError("init: itq cannot start a hidden layer: choose hidden: 0 or init: random")
         return self
 
 

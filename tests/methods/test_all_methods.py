@@ -13,6 +13,7 @@ from nsh.core.codes import pack
 from nsh.core.errors import TrainingError
 from nsh.export import graph
 from nsh.methods import METHODS, TrainingData, create
+from nsh.methods.ablations import ABLATIONS
 from nsh.methods.heads import to_bytes
 from nsh.serving.session import open_session
 from nsh.training.loop import CachedViewLoop
@@ -33,6 +34,11 @@ SMALL = {
     "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
 }
 """What of params.yaml is too large for the images here."""
+VARIANTS = {f"nsh {ablation}": {"ablation": ablation} for ablation in ABLATIONS} | {
+    "nsh hidden": {"hidden": 16, "init": "random"},
+    "nsh readings": {"similarity": "product", "quantiser": "squared", "symmetric": True, "tau_s": "d_b"},
+}
+"""Methods whose parameters change what they are, or the shape of their heads."""
 BITS, DIM = 12, 24
 
 
@@ -44,7 +50,8 @@ def draw_features(count=160, dim=DIM, seed=0):
 
 def fit(name, features, tmp_path, *, seed=0):
     data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
-    method = create(name, PARAMETERS[name] | SMALL.get(name, {}))
+    base = name.partition(" ")[0]
+    method = create(base, PARAMETERS[base] | SMALL.get(base, {}) | VARIANTS.get(name, {}))
     rows = []
     loop = CachedViewLoop(cache=tmp_path / "cache", threads=1)
     return method, method.fit(data, bits=BITS, seed=seed, report=rows.append, loop=loop), rows
@@ -55,7 +62,7 @@ def logits_of(head, features):
     return head(torch.from_numpy(features)).numpy()
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=[*METHODS, *VARIANTS])
 def name(request):
     return request.param
 

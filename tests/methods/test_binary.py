@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.binary import quantisation, sign, straight_through
+from nsh.methods.binary import mean_quantisation, quantisation, sign, squared_quantisation, straight_through
 
 
 def slow_quantisation(first, second):
@@ -33,6 +33,26 @@ def test_quantisation_equals_the_loop():
     generator = torch.Generator().manual_seed(1)
     first, second = (torch.rand(6, 5, generator=generator, dtype=torch.float64) * 2 - 1 for _ in range(2))
     assert quantisation(first, second).item() == pytest.approx(slow_quantisation(first, second))
+
+
+def test_the_other_quantisations_equal_the_loop():
+    generator = torch.Generator().manual_seed(3)
+    first, second = (torch.rand(6, 5, generator=generator, dtype=torch.float64) * 2 - 1 for _ in range(2))
+    squares = [
+        (value - (1 if value > 0 else -1)) ** 2
+        for hidden in (first.tolist(), second.tolist())
+        for row in hidden
+        for value in row
+    ]
+    assert squared_quantisation(first, second).item() == pytest.approx(sum(squares) / (2 * 6))
+    assert mean_quantisation(first, second).item() == pytest.approx(sum(squares) / len(squares))
+
+
+@pytest.mark.parametrize("quantiser", [quantisation, squared_quantisation, mean_quantisation])
+def test_every_quantisation_pulls_towards_the_code(quantiser):
+    hidden = torch.tensor([[0.5, -0.25]], requires_grad=True)
+    quantiser(hidden, hidden).backward()
+    assert hidden.grad[0, 0] < 0 < hidden.grad[0, 1]  # towards +1 and -1, downhill is minus the gradient
 
 
 def test_quantisation_of_saturated_codes_is_zero_with_a_zero_gradient():

@@ -9,12 +9,12 @@ from torch.nn import functional
 
 from nsh.core.errors import TrainingError
 from nsh.methods import TrainingData
-from nsh.methods import nsh as module
-from nsh.methods.binary import quantisation, straight_through
+from nsh.methods.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
 from nsh.methods.itq import Itq
-from nsh.methods.nsh import Nsh
+from nsh.methods.nsh import SIMILARITIES, Nsh
+from nsh.methods.perceptron import PerceptronHead
 from nsh.methods.softsort import affinity
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+from nsh.methods.sorted_nce import sorted_cosines, sorted_nce, sorted_products
 
 PARAMETERS = {
     "epochs": 2,
@@ -24,8 +24,13 @@ PARAMETERS = {
     "tau_s": 0.1,
     "tau_c": 0.1,
     "d_z": 16,
+    "similarity": "cosine",
     "quantisation": 1.0,
+    "quantiser": "norm",
+    "hidden": 0,
+    "symmetric": False,
     "init": "random",
+    "ablation": "none",
 }
 
 
@@ -66,7 +71,7 @@ def test_t4_with_latents_detached_the_hash_head_still_learns(monkeypatch):
     def detach_latents(scores, first, second, **kwargs):
         return sorted_cosines(scores, first.detach(), second.detach(), **kwargs)
 
-    monkeypatch.setattr(module, "sorted_cosines", detach_latents)
+    monkeypatch.setitem(SIMILARITIES, "cosine", detach_latents)
     objective, first, second = build()
     loss = objective(first, second)["sorted_nce"]
     assert gradient_of_hash_head(objective, loss) > 0
@@ -79,7 +84,7 @@ def test_t4_with_the_permutation_detached_only_quantisation_reaches_the_hash_hea
     def detach_scores(scores, first, second, **kwargs):
         return sorted_cosines(scores.detach(), first, second, **kwargs)
 
-    monkeypatch.setattr(module, "sorted_cosines", detach_scores)
+    monkeypatch.setitem(SIMILARITIES, "cosine", detach_scores)
     objective, first, second = build()
     terms = objective(first, second)
     (of_latents,) = torch.autograd.grad(terms["sorted_nce"], objective.latent.weight, retain_graph=True)
@@ -100,6 +105,50 @@ def test_the_literal_temperature_is_the_code_length():
     objective, first, second = build(bits=16, tau_s="d_b")
     assert objective.tau_s == 16.0
     assert objective(first, second)["sorted_nce"].item() == pytest.approx(math.log(8 - 2 + 1), abs=0.3)
+
+
+def test_read_as_a_product_the_gathered_latents_stay_short():
+    objective, first, second = build(similarity="product")
+    one, other = objective.look(first, second)
+    scores = affinity(one.code, other.code)
+    products = sorted_products(scores, one.latent, other.latent, tau_s=0.1)
+    torch.testing.assert_close(objective(first, second)["sorted_nce"], sorted_nce(products, m=2, tau_c=0.1))
+    torch.testing.assert_close(
+        build()[0](first, second)["sorted_nce"],
+        sorted_nce(sorted_cosines(scores, one.latent, other.latent, tau_s=0.1), m=2, tau_c=0.1),
+    )
+
+
+@pytest.mark.parametrize(("name", "quantiser"), [("squared", squared_quantisation), ("mean", mean_quantisation)])
+def test_the_quantiser_can_be_read_in_other_ways(name, quantiser):
+    objective, first, second = build(quantiser=name)
+    hidden = [objective.head(view).tanh() for view in (first, second)]
+    torch.testing.assert_close(objective(first, second)["quantisation"], quantiser(*hidden))
+
+
+def test_symmetric_is_the_mean_of_both_directions_and_exchanging_the_views_does_not_matter():
+    objective, first, second = build(symmetric=True)
+    one_sided = build()[0]
+    forth, back = one_sided(first, second)["sorted_nce"], one_sided(second, first)["sorted_nce"]
+    assert abs(forth.item() - back.item()) > 1e-3
+    torch.testing.assert_close(objective(first, second)["sorted_nce"], (forth + back) / 2)
+    torch.testing.assert_close(objective(first, second)["loss"], objective(second, first)["loss"])
+
+
+def test_a_hidden_layer_is_below_both_heads_and_ships_with_the_hash_head():
+    objective, first, second = build(hidden=5)
+    assert isinstance(objective.head, PerceptronHead)
+    one, _ = objective.look(first, second)
+    below = objective.head.hidden(objective.head.standardise(first)).relu()
+    torch.testing.assert_close(one.hidden, objective.head.linear(below).tanh())
+    torch.testing.assert_close(one.latent, functional.normalize(objective.latent(below), dim=1))
+    torch.testing.assert_close(one.hidden, objective.head(first).tanh())
+    assert "hidden.weight" in Nsh(**PARAMETERS | {"hidden": 5}).head(12, 16).state_dict()
+
+
+def test_itq_cannot_start_a_hidden_layer():
+    with pytest.raises(TrainingError, match="found a hidden layer: choose hidden: 0 or init: random"):
+        build(hidden=5, init="itq")
 
 
 def test_a_bit_is_the_sign_of_the_hidden_code_and_of_the_logit():

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from nsh.methods.binary import straight_through
 from nsh.methods.softsort import affinity, permutation
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+from nsh.methods.sorted_nce import sorted_cosines, sorted_nce, sorted_products
 
 
 def draw(count, bits, d_z, seed, dtype=torch.float64):
@@ -128,6 +128,15 @@ def test_t9_cosines_without_e_equal_those_of_the_explicit_e(count, bits):
     scores = affinity(straight_through(hidden_first), straight_through(hidden_second))
     expected = explicit_cosines(permutation(scores, 0.1), first, second)
     torch.testing.assert_close(sorted_cosines(scores, first, second, tau_s=0.1), expected, atol=1e-5, rtol=0)
+
+
+def test_products_equal_those_of_the_explicit_e_and_are_shorter_than_cosines():
+    hidden_first, hidden_second, first, second = draw(20, 8, 128, seed=5)
+    scores = affinity(straight_through(hidden_first), straight_through(hidden_second))
+    expected = torch.einsum("ijd,id->ij", torch.einsum("ijk,kd->ijd", permutation(scores, 0.1), first), second)
+    products = sorted_products(scores, first, second, tau_s=0.1)
+    torch.testing.assert_close(products, expected)
+    assert bool((products.abs() <= sorted_cosines(scores, first, second, tau_s=0.1).abs()).all())
 
 
 def test_t9_gradients_without_ties_equal_those_of_the_explicit_e():

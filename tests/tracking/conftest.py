@@ -26,7 +26,9 @@ embed: {views: 2, seed: 0, batch: 4}
 compute: {device: cpu, threads: 1}
 train: {seed: 0, threads: 1}
 methods:
-  nsh: {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0, init: random}
+  nsh:
+    {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, similarity: cosine,
+     quantisation: 1.0, quantiser: norm, hidden: 0, symmetric: false, init: random, ablation: none}
   itq: {iterations: 3}
 export: {precision: fp32, calibration: 4, max_bit_flips: 0.02, max_mAP_drop: 0.01}
 encode: {batch: 4}

@@ -25,8 +25,13 @@ PARAMETERS = {
     "tau_s": 0.1,
     "tau_c": 0.1,
     "d_z": 32,
+    "similarity": "cosine",
     "quantisation": 1.0,
+    "quantiser": "norm",
+    "hidden": 0,
+    "symmetric": False,
     "init": "random",
+    "ablation": "none",
 }
 
 

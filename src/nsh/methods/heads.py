@@ -41,9 +41,13 @@ class StandardisedHead(HashHead):
         """Embeddings float32 [n, dim] to zero mean and unit spread, as far as they are like the fitted ones."""
         return (embeddings - self.mean) / self.scale
 
+    def hide(self, embeddings: Tensor) -> Tensor:
+        """What the last layer sees, here no more than the standardised embeddings."""
+        return self.standardise(embeddings)
+
     def forward(self, embeddings: Tensor) -> Tensor:
         """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
-        return self.linear(self.standardise(embeddings))  # type: ignore[no-any-return]
+        return self.linear(self.hide(embeddings))  # type: ignore[no-any-return]
 
 
 class UnitHead(HashHead):

@@ -17,10 +17,6 @@ class PerceptronHead(StandardisedHead):
         """The hidden layer, float32 [n, hidden], of embeddings float32 [n, dim]."""
         return self.hidden(self.standardise(embeddings)).relu()  # type: ignore[no-any-return]
 
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
-        return self.linear(self.hide(embeddings))  # type: ignore[no-any-return]
-
 
 class BalancedPerceptronHead(PerceptronHead):
     """A hidden layer and a batch normalisation behind it: bits start balanced; a learned shift may move them.

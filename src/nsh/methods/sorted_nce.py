@@ -31,10 +31,23 @@ def sorted_cosines(scores: Tensor, first: Tensor, second: Tensor, *, tau_s: floa
     """
     levels, level_of_rank = distinct(scores)
     share = choose(levels, scores, tau_s)  # [n, L, n]
-    with_anchor = (share @ (second @ first.T).unsqueeze(2)).squeeze(2)  # [n, L]
+    with_anchor = _with_anchor(share, first, second)
     squared_length = ((share @ (first @ first.T)) * share).sum(dim=2)  # [n, L]
     cosines = with_anchor * squared_length.clamp_min(SMALLEST_LENGTH**2).rsqrt()
     return cosines.gather(1, level_of_rank)
+
+
+def sorted_products(scores: Tensor, first: Tensor, second: Tensor, *, tau_s: float) -> Tensor:
+    """Inner products e_ij . z^_i, the gathered latents left as short as the soft mean makes them (Alg. 1).
+
+    Arguments as above; what it returns is nearer to 0 than the cosine.
+    """
+    levels, level_of_rank = distinct(scores)
+    return _with_anchor(choose(levels, scores, tau_s), first, second).gather(1, level_of_rank)
+
+
+def _with_anchor(share: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    return (share @ (second @ first.T).unsqueeze(2)).squeeze(2)  # [n, L]
 
 
 def sorted_nce(cosines: Tensor, *, m: int, tau_c: float) -> Tensor:
