@@ -1,9 +1,13 @@
 """The command `nsh` as its user starts it."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+import typer.main
+
+from nsh.cli import app
 
 
 def nsh(*arguments, folder):
@@ -30,3 +34,18 @@ def test_an_unknown_command_is_refused(tmp_path):
     result = nsh("trak", folder=tmp_path)
     assert result.returncode == 2
     assert "No such command 'trak'" in result.stderr
+
+
+def helps(command):
+    yield command.help or ""
+    for parameter in command.params:
+        yield getattr(parameter, "help", None) or ""
+    for child in getattr(command, "commands", {}).values():
+        yield from helps(child)
+
+
+def test_no_word_of_the_help_is_lost_as_markup():
+    """Help is Markdown, in which <word> is a tag and is not shown."""
+    texts = list(helps(typer.main.get_command(app)))
+    assert len(texts) > 40
+    assert [text for text in texts if re.search(r"<\w+>", text)] == []

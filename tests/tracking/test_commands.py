@@ -52,3 +52,10 @@ def test_reading_leaves_no_database_in_a_strange_folder(tmp_path, monkeypatch):
     with pytest.raises(TrackingError, match=r"no MLflow store at .*mlflow\.db: go to the project's folder"):
         CliRunner().invoke(app, ["registry", "list"], catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pull_that_nobody_watches_draws_no_bar(nsh, finish, tmp_path):
+    finish("nsh", 16)
+    nsh("track", "sync")
+    lines = nsh("registry", "pull", "folder-nsh-16@challenger", "--out", str(tmp_path / "encoder.onnx")).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [str(tmp_path / "encoder.onnx")]

@@ -1,8 +1,9 @@
 """Encodes files into a folder of codes: shard by shard, on every core, and so that a cut run goes on.
 
 Several processes, on one machine or many, may share one folder: each encodes its own share of the shards, and
-whichever finds all there declares the folder complete. What is in the folder depends on the images and the encoder
-alone, not on shares, threads, cuts or order. It does not know how files were found nor how codes are searched.
+whichever finds all there declares the folder complete. The codes depend on the images and the encoder alone, not on
+shares, threads, cuts or order; a folder begun for many shares may be cut into more and smaller shards. It does not know
+how files were found nor how codes are searched.
 """
 
 import fcntl

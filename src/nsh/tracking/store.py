@@ -6,6 +6,7 @@ another tool cannot reach in. It knows nothing of methods, metrics or what lies 
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ SQLITE = "sqlite:///"
 # Without it the UI files our runs under evaluations of language models.
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
-# Only where the user has not said otherwise: MLflow's own values let a dead server hold a process up for minutes.
+# Only where the user has not said otherwise: MLflow's own values let a dead server hold a process up for minutes, and
+# draw bars into files.
 DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": str(sys.stderr.isatty()).lower(),
 }
 
 

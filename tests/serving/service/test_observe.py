@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import pytest
 
@@ -10,16 +11,25 @@ from nsh.serving.service.logs import JsonFormatter
 
 
 @pytest.fixture
-def lines(caplog):
+def wait_for(caplog):
+    """The lines of the log so far, once one has `event`: a request is logged after its answer has left."""
     caplog.set_level(logging.INFO, logger="nsh.service")
-    return lambda: [
-        json.loads(JsonFormatter().format(record)) for record in caplog.records if record.name == "nsh.service"
-    ]
+
+    def lines(event):
+        for _ in range(200):
+            records = [record for record in caplog.records if record.name == "nsh.service"]
+            found = [json.loads(JsonFormatter().format(record)) for record in records]
+            if any(line["event"] == event for line in found):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"no {event!r} in ten seconds, found {found}")
+
+    return lines
 
 
-def test_a_request_is_one_line_without_image_code_or_token(client, lines, picture):
+def test_a_request_is_one_line_without_image_code_or_token(client, wait_for, picture):
     answer = client.post_image("/v1/search?k=3", picture, X_Request_ID="of-the-client.1", Authorization="Bearer secret")
-    (line,) = [line for line in lines() if line["event"] == "request"]
+    (line,) = wait_for("request")
     assert answer.headers["x-request-id"] == line["request_id"] == "of-the-client.1"
     assert (line["method"], line["route"], line["status"], line["images"]) == ("POST", "/v1/search", 200, 1)
     assert line["bytes_in"] == len(picture)
@@ -34,17 +44,18 @@ def test_an_id_that_could_spoil_a_log_is_replaced(client, given):
     assert len(answer.headers["x-request-id"]) == 32
 
 
-def test_machines_that_ask_how_it_is_fill_no_log(client, lines):
+def test_machines_that_ask_how_it_is_fill_no_log(client, wait_for):
     client.get("/healthz")
     client.get("/metrics")
-    assert lines() == []
+    client.get("/v1/info")
+    assert [line["route"] for line in wait_for("request")] == ["/v1/info"]
 
 
-def test_a_failure_is_a_problem_with_the_id_of_its_traceback(serve, lines, picture, monkeypatch):
+def test_a_failure_is_a_problem_with_the_id_of_its_traceback(serve, wait_for, picture, monkeypatch):
     with serve() as client:
         monkeypatch.setattr(Encoder, "run", lambda self, batch: 1 / 0)
         answer = client.post_image("/v1/encode", picture)
-    failed = next(line for line in lines() if line["event"] == "failed")
+    failed = next(line for line in wait_for("failed") if line["event"] == "failed")
     assert (answer.status, answer.json["type"]) == (500, "urn:nsh:problem:internal")
     assert answer.json["request_id"] == failed["request_id"]
     assert "ZeroDivisionError" in failed["traceback"]

@@ -19,7 +19,7 @@ Model = Annotated[
     str,
     typer.Option(
         envvar="NSH_MODEL",
-        help="The encoder: a file, https://host/encoder.onnx#sha256=<digest>, or models:/name@alias (extra ops).",
+        help="The encoder: a file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops).",
     ),
 ]
 
@@ -44,7 +44,7 @@ def encode(
     shard: Annotated[
         str, typer.Option(metavar="i/N", help="Do the i-th of N parts: start one process for each, anywhere.")
     ] = "1/1",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:<n>, or auto: CUDA where there is one.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: CUDA where there is one.")] = "cpu",
     allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Without the CUDA asked for, use the CPU.")] = False,
     threads: Annotated[
         int | None,

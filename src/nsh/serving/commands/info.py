@@ -14,7 +14,7 @@ def info(
     context: typer.Context,
     model: Annotated[
         str,
-        typer.Argument(help="A file, https://host/encoder.onnx#sha256=<digest>, or models:/name@alias (extra ops)."),
+        typer.Argument(help="A file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops)."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -20,7 +20,7 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(envvar="NSH_HOST", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(envvar="NSH_PORT", min=0, max=65535)] = 8000,
-    device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:<n> or auto.")] = "cpu",
+    device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
         int | None,
         typer.Option(
@@ -47,7 +47,7 @@ def serve(
     """Serve codes and nearest images over HTTP, with a page to try them at /.
 
     Items can be changed over HTTP only if the environment variable NSH_TOKEN holds a token of 16 characters or more,
-    which clients send as `Authorization: Bearer <token>`. SIGTERM and Ctrl-C finish what is in flight.
+    which clients send as `Authorization: Bearer TOKEN`. SIGTERM and Ctrl-C finish what is in flight.
     """
     import os
 
