@@ -48,13 +48,13 @@ def draw_features(count=160, dim=DIM, seed=0):
     return np.abs(centres[np.arange(count) % 6] + generator.normal(size=(count, dim))).astype(np.float32)
 
 
-def fit(name, features, tmp_path, *, seed=0):
+def fit(name, features, tmp_path, *, seed=0, report=None, **changes):
     data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
     base = name.partition(" ")[0]
-    method = create(base, PARAMETERS[base] | SMALL.get(base, {}) | VARIANTS.get(name, {}))
+    method = create(base, PARAMETERS[base] | SMALL.get(base, {}) | VARIANTS.get(name, {}) | changes)
     rows = []
     loop = CachedViewLoop(cache=tmp_path / "cache", threads=1)
-    return method, method.fit(data, bits=BITS, seed=seed, report=rows.append, loop=loop), rows
+    return method, method.fit(data, bits=BITS, seed=seed, report=report or rows.append, loop=loop), rows
 
 
 @torch.no_grad()
@@ -104,6 +104,26 @@ def test_the_same_seed_gives_the_same_bytes_and_the_same_history(name, tmp_path)
     assert rows
     assert all(np.isfinite(list(row.values())).all() and "loss" in row for row in rows)
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+class StoppedError(Exception):
+    """Raised by a report to break off a run between two epochs."""
+
+
+def stop_after_the_first(record):
+    if record["epoch"] == 1:
+        raise StoppedError
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if "epochs" in PARAMETERS[name]], indirect=True)
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(name, tmp_path):
+    _, expected, history = fit(name, draw_features(), tmp_path / "whole", epochs=2)
+    with pytest.raises(StoppedError):
+        fit(name, draw_features(), tmp_path / "broken", epochs=2, report=stop_after_the_first)
+    assert list((tmp_path / "broken").rglob("*.ckpt"))
+    _, resumed, again = fit(name, draw_features(), tmp_path / "broken", epochs=2)
+    assert to_bytes(resumed) == to_bytes(expected)
+    assert again == history
 
 
 def constant_columns():

@@ -70,7 +70,13 @@ def test_the_loss_is_the_contrast_of_the_bits_and_the_weighted_divergence(draw_c
     torch.testing.assert_close(terms["loss"], terms["contrast"] + 0.01 * terms["divergence"])
 
 
-def test_the_contrast_reaches_both_layers_through_the_sign(draw_clusters):
+def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):
     objective, first, second = build(draw_clusters())
     objective(first, second)["contrast"].backward()
-    assert all(float(parameter.grad.abs().sum()) > 0 for parameter in objective.parameters())
+    hidden = objective.head.hide(torch.cat([first, second]))
+    chances = objective.head.linear(hidden).sigmoid()
+    codes = torch.where(chances > 0.5, 1.0, -1.0).requires_grad_()
+    ntxent(*codes.chunk(2), temperature=0.3).backward()
+    expected = (codes.grad * chances * (1 - chances)).T @ hidden
+    torch.testing.assert_close(objective.head.linear.weight.grad, expected)
+    assert float(objective.head.hidden.weight.grad.abs().sum()) > 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nsh.core.errors import TrainingError
-from nsh.methods.cimon import Cimon, cluster, confidence, consistency, guide
+from nsh.methods.cimon import Cimon, cluster, confidence, consistency, guide, spectral_vectors
 from nsh.methods.ntxent import ntxent
 
 PARAMETERS = {
@@ -22,8 +22,12 @@ PARAMETERS = {
 }
 
 
+def unit_rows(features):
+    return features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
 def distances_of(features):
-    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    unit = unit_rows(features)
     distances = np.maximum(1 - unit @ unit.T, 0)
     np.fill_diagonal(distances, 0)
     return distances
@@ -61,6 +65,21 @@ def test_nobody_is_sure_at_the_threshold_and_the_farther_the_surer(draw_clusters
     assert weights[10].item() == pytest.approx(0, abs=1e-9)
     assert bool((weights[:11].diff() <= 0).all())
     assert bool((weights[11:].diff() >= 0).all())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_spectral_vectors_span_what_the_leading_eigenvectors_span(seed):
+    """Compared by the angles between images, which no basis of the span changes."""
+    generator = np.random.default_rng(seed)
+    features = np.eye(4)[np.arange(40) % 4] * 3 + generator.normal(size=(40, 4)) * 0.3
+    distances = distances_of(features)
+    squared = [[((a - b) ** 2).sum() for b in unit_rows(features)] for a in unit_rows(features)]
+    affinity = np.exp(-np.array(squared))
+    degree = affinity.sum(axis=1)
+    leading = np.linalg.eigh(affinity / np.sqrt(np.outer(degree, degree)))[1][:, -4:]
+    expected = unit_rows(leading) @ unit_rows(leading).T
+    vectors = spectral_vectors(torch.from_numpy(distances).float(), count=4, seed=seed).numpy()
+    np.testing.assert_allclose(vectors @ vectors.T, expected, atol=1e-3)
 
 
 def test_clusters_are_those_that_are_plain_to_see():
@@ -117,10 +136,19 @@ def test_fewer_images_than_clusters_is_said_clearly(draw_clusters):
         Cimon(**PARAMETERS).objective(draw_clusters(count=4), bits=6, seed=0)
 
 
-def test_images_that_are_all_alike_give_finite_guides_or_a_clear_sentence():
+@pytest.mark.parametrize("features", [torch.ones(20, 4), torch.eye(2, 4).repeat(10, 1)])
+def test_images_that_are_all_alike_give_finite_guides_or_a_clear_sentence(features):
     try:
-        guides = guide(torch.ones(20, 4), similar=0.1, clusters=3, seed=0)
+        guides = guide(features, similar=0.1, clusters=3, seed=0)
     except TrainingError as error:
-        assert "different training images" in str(error)  # noqa: PT017
+        assert "different training images for 3 clusters: lower clusters" in str(error)  # noqa: PT017
     else:
         assert bool(guides.isfinite().all())
+
+
+def test_too_few_different_images_are_said_in_the_methods_own_words(monkeypatch):
+    monkeypatch.setattr(
+        "nsh.methods.cimon.spectral_vectors", lambda distances, **_: torch.eye(2).repeat(10, 1).double()
+    )
+    with pytest.raises(TrainingError, match="fewer than 3 different training images for 3 clusters: lower clusters"):
+        cluster(torch.zeros(20, 20), count=3, seed=0)

@@ -40,6 +40,18 @@ def test_equal_views_do_not_vary(draw_clusters):
     assert objective(first, first)["variance"].item() == 0
 
 
+def test_the_gradient_of_the_bits_is_handed_on_to_the_outputs_unchanged(draw_clusters):
+    objective, first, second = build(draw_clusters())
+    terms = objective(first, second)
+    (terms["imbalance"] + terms["variance"]).backward()
+    inputs = torch.cat([first, second])
+    bits = (objective.head(inputs) > 0).float() - 0.5
+    difference = bits[:8] - bits[8:]
+    of_bits = 2 * bits.mean(0) / 16 + torch.cat([2 * difference, -2 * difference]) / 8
+    expected = of_bits.T @ objective.head.standardise(inputs) / 2  # b - 1/2 is half of the sign
+    torch.testing.assert_close(objective.head.linear.weight.grad, expected)
+
+
 @pytest.mark.parametrize("term", ["quantisation", "imbalance", "variance"])
 def test_every_term_reaches_the_head(term, draw_clusters):
     objective, first, second = build(draw_clusters())

@@ -48,6 +48,19 @@ def test_the_loss_is_the_structure_of_the_halved_bits(draw_clusters):
     torch.testing.assert_close(objective.terms(features)["loss"], expected)
 
 
+def test_the_pull_of_the_parameters_reaches_the_weights(draw_clusters):
+    data = draw_clusters()
+    objective = Mbe(**PARAMETERS | {"gamma": 3.0}).objective(data, bits=6, seed=0)
+    features = torch.from_numpy(data.features[:8])
+    objective.terms(features)["loss"].backward()
+    hidden = objective.head(features).detach()
+    codes = slow_halve(hidden).requires_grad_()
+    cosine_structure(codes, features).backward()
+    of_hidden = codes.grad + 3 * (hidden - codes.detach()) / hidden.numel()
+    expected = of_hidden.T @ objective.head.standardise(features)
+    torch.testing.assert_close(objective.head.linear.weight.grad, expected)
+
+
 def test_in_service_a_code_does_not_depend_on_the_other_images(draw_clusters):
     data = draw_clusters()
     head = Mbe(**PARAMETERS).objective(data, bits=6, seed=0).head

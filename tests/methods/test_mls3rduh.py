@@ -33,7 +33,7 @@ def slow_targets(features, share, alpha):
     for i in range(count):
         close = sorted(range(count), key=lambda j: -manifold[i][j])[: int(1.5 * share * count)]
         if degree[i] > 0:
-            for j in near[i]:
+            for j in (j for j in near[i] if degree[j] > 0):
                 (similar if j in close else different).add((i, j))
     return 2 * np.array([[value(i, j, cosines, similar, different) for j in range(count)] for i in range(count)]) - 1
 
@@ -61,6 +61,15 @@ def test_diffusion_goes_along_edges_and_stays_at_an_image_that_has_none():
     scaled = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     torch.testing.assert_close(manifold, 0.5 * torch.inverse(torch.eye(3) - 0.5 * scaled))
     assert manifold[2].tolist() == [0, 0, 0.5]
+
+
+def test_an_image_that_is_nobodys_neighbour_is_as_similar_as_its_cosine():
+    """Two, then one alone, then three, on an arc: the two have the one among their nearest, which has the three."""
+    angles = np.array([-0.35, -0.2, 0.0, 0.1, 0.11, 0.12])
+    features = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    targets = similarity_targets(torch.from_numpy(features).float(), share=0.34, alpha=0.9)
+    np.testing.assert_allclose(targets[2], np.where(angles == 0, 1, 2 * np.cos(angles) - 1), atol=1e-6)
+    assert targets[0, 1] == targets[3, 4] == 1
 
 
 @pytest.mark.parametrize("features", [np.ones((20, 4)), np.zeros((20, 4)), np.eye(20), np.ones((1, 4))])

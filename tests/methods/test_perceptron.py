@@ -15,9 +15,7 @@ def test_logits_equal_the_loop():
     head = PerceptronHead(5, 3, hidden=4)
     head.fit_standardisation(features)
     inputs = ((features - features.mean(0)) / features.std(0, correction=0)).tolist()
-    v, c, w, d = (parameter.tolist() for parameter in head.parameters() if parameter.requires_grad)
-    if len(c) != 4:  # the layers are registered in the order linear, hidden
-        v, c, w, d = w, d, v, c
+    v, c, w, d = (one.tolist() for layer in (head.hidden, head.linear) for one in (layer.weight, layer.bias))
     hidden = [[max(0, sum(a * b for a, b in zip(v[h], row, strict=True)) + c[h]) for h in range(4)] for row in inputs]
     expected = [[sum(a * b for a, b in zip(w[k], row, strict=True)) + d[k] for k in range(3)] for row in hidden]
     torch.testing.assert_close(head(features), torch.tensor(expected), atol=1e-5, rtol=1e-5)

@@ -44,12 +44,12 @@ def test_calibration_equals_the_loop():
     assert calibration(codes, features, targets).item() == pytest.approx(expected)
 
 
-def test_targets_rise_and_are_never_negative(draw_clusters):
-    targets = Sdc(**PARAMETERS).objective(draw_clusters(), bits=6, seed=0).targets
-    assert len(targets) == 8 * 7 // 2
-    assert bool((targets.diff() >= 0).all())
-    assert float(targets.min()) == 0
-    assert float(targets.max()) < 1
+@pytest.mark.parametrize("shape", [2, 5])
+def test_targets_are_the_stretched_quantiles_and_never_negative(draw_clusters, shape):
+    targets = Sdc(**PARAMETERS | {"beta": float(shape)}).objective(draw_clusters(), bits=6, seed=0).targets.tolist()
+    assert targets[:14] == [0] * 14
+    shares = [(2 * k - 1) / 56 for k in range(15, 29)]  # 8 images are 28 pairs
+    assert [cumulated((target + 1) / 2, shape) for target in targets[14:]] == pytest.approx(shares, abs=1e-5)
 
 
 def test_the_loss_is_the_calibration_and_the_weighted_angle_to_the_bits(draw_clusters):

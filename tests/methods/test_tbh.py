@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from nsh.methods.draws import Draws
 from nsh.methods.tbh import Tbh, criticise, normalised_graph
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "hidden": 16, "latent": 7}
@@ -72,6 +73,38 @@ def test_the_reconstruction_is_the_decoder_on_the_convolved_latents(draw_cluster
     error = (objective.decoder(mixed) - objective.head.standardise(features)).square().sum() / 2
     torch.testing.assert_close(terms["reconstruction"], error)
     torch.testing.assert_close(terms["loss"], terms["reconstruction"] + terms["critics"])
+
+
+def say_which(critic, made, wanted):
+    """Mean of -log(1 - p) of the made ones plus mean of -log p of the wanted ones."""
+    chances = [[1 / (1 + math.exp(-critic(row).item())) for row in rows] for rows in (made, wanted)]
+    return sum(-math.log(1 - p) - math.log(q) for p, q in zip(*chances, strict=True)) / len(made)
+
+
+def test_one_critic_judges_bits_by_coins_and_the_other_latents_by_uniform_noise(draw_clusters):
+    data = draw_clusters()
+    objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=3)
+    features, draws = torch.from_numpy(data.features[:8]), Draws(seed=3)
+    bits = (objective.head(features) > 0).float()
+    mixed = objective.convolution(objective.latent(objective.head.hide(features)).sigmoid())
+    latents = (torch.tensor(slow_graph(bits.tolist())) @ mixed).sigmoid()
+    coins, noise = (draws.uniform(8, 5) > 0.5).float(), draws.uniform(8, 7)
+    expected = say_which(objective.code_critic, bits, coins) + say_which(objective.latent_critic, latents, noise)
+    assert objective.terms(features)["critics"].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):
+    data = draw_clusters()
+    objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
+    features = torch.from_numpy(data.features[:8])
+    objective.terms(features)["reconstruction"].backward()
+    hidden = objective.head.hide(features).detach()
+    chances = objective.head.linear(hidden).sigmoid().detach()
+    bits = (chances > 0.5).float().requires_grad_()
+    latents = (normalised_graph(bits) @ objective.convolution(objective.latent(hidden).sigmoid())).sigmoid()
+    ((objective.decoder(latents) - objective.head.standardise(features)).square().sum() / 2).backward()
+    expected = (bits.grad * chances * (1 - chances)).T @ hidden
+    torch.testing.assert_close(objective.head.linear.weight.grad, expected)
 
 
 def test_the_bits_learn_through_the_graph_and_from_their_critic(draw_clusters):

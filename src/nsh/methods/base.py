@@ -73,7 +73,7 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """What the loop calls: the same, of the images in `rows`, int64 [n]; who knows his images looks there."""
+        """What the loop calls: the same, of the images in `rows`, int64 [n], for objectives that know their images."""
         terms: dict[str, Tensor] = self(first, second)
         return terms
 

@@ -14,7 +14,7 @@ Ours: the backbone is frozen and the head one linear layer on standardised embed
 threshold is a share of the pairs, not a distance: 0.1 is VGG's, and of MobileNetV2's pairs on CIFAR-10 not one is so
 near. Targets are those of the first and the last cached view, of at most `images` training images, drawn at random,
 which alone are trained on. Clusters are k-means on the leading eigenvectors of the normalised affinity exp(-|x_i -
-x_j|^2) of unit features, by subspace iteration.
+x_j|^2) of unit features, by subspace iteration, where the authors' code rounds the eigenvectors.
 """
 
 from dataclasses import dataclass
@@ -158,12 +158,32 @@ def cluster(distances: Tensor, *, count: int, seed: int) -> Tensor:
     Raises:
         TrainingError: fewer different images than clusters.
     """
+    vectors = spectral_vectors(distances, count=count, seed=seed)
+    try:
+        centres = find_anchors(vectors, count=count, seed=seed)
+    except TrainingError as error:
+        raise TrainingError(
+            f"found fewer than {count} different training images for {count} clusters: lower clusters or raise "
+            "split.train"
+        ) from error
+    return nearest_anchors(vectors, centres, count=1)[1].squeeze(1)
+
+
+def spectral_vectors(distances: Tensor, *, count: int, seed: int) -> Tensor:
+    """Images in the span of the `count` leading eigenvectors of D^-1/2 A D^-1/2, A = e^(-|x - y|^2): unit rows.
+
+    Args:
+        distances: cosine distances, float32 [n, n].
+        count: how many.
+        seed: of the subspace iteration's start; it settles the basis, not the span.
+
+    Returns:
+        float64 [n, count].
+    """
     affinity = (-2 * distances).exp()  # |x - y|^2 = 2 d for unit vectors
     scale = affinity.sum(dim=1).rsqrt()
     normalised = scale[:, None] * affinity * scale
     basis = torch.randn(len(distances), count, generator=torch.Generator().manual_seed(seed))
     for _ in range(ROUNDS):
         basis = torch.linalg.qr(normalised @ basis).Q
-    vectors = functional.normalize(basis, dim=1).double()
-    centres = find_anchors(vectors, count=count, seed=seed)
-    return nearest_anchors(vectors, centres, count=1)[1].squeeze(1)
+    return functional.normalize(basis, dim=1).double()

@@ -3,7 +3,9 @@
 Lin, Lu, Chen, Zhou, "Learning Compact Binary Descriptors with Unsupervised Deep Neural Networks", CVPR 2016.
 Published: VGG-16 with a last layer F of one output a bit, b = (sign F + 1) / 2; the loss is ||(b - 1/2) - F||^2, plus
 ||mean_n b - 1/2||^2, plus the squared difference between the codes of an image and of its rotations by up to 10
-degrees. The whole network was trained, first without and then with the last term, weighted 0.001, by SGD.
+degrees. SGD, first 50,000 steps of 1e-3 without and then 5,000 of 1e-4 with the last term, weighted 0.001; in the
+nets that the authors released for CIFAR-10 only the last layer learns, too, with a ReLU behind it, and the last term
+compares its outputs, not bits (kevinlin311tw/cvpr16-deepbit, facts only).
 
 Ours: the backbone is frozen; instead of rotations there are the augmented views that every method gets, both views of
 an image in each step; one stage with all terms; norms are summed over the bits and are means over the images; the

@@ -3,12 +3,12 @@
 Su, Zhang, Han, Tian, "Greedy Hash: Towards Fast Optimization for Accurate Hash Coding in CNN", NeurIPS 2018, sections
 3.2 to 3.4. Published: one linear layer h on frozen VGG-16 features x, b = sign(h) with the gradient of the identity;
 the loss is the mean of (cos(b_i, b_j) - cos(x_i, x_j))^2 over pairs of images, plus 0.1 times the mean of ||h| -
-1|^3, which keeps the gradient of the identity honest. SGD, 1e-4, batches of 32, 60 epochs (ssppp/GreedyHash, facts
-only).
+1|^3, which keeps the gradient of the identity honest. SGD, 1e-4, batches of 32, 60 epochs, 300 at 16 bits
+(ssppp/GreedyHash, facts only).
 
 Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD, no
 dropout. The features' cosines are those of the features as they come, as published; of a rectified network they are
-all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better.
+all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better (docs/experiments.md).
 """
 
 from dataclasses import dataclass

@@ -4,12 +4,12 @@ Li, van Gemert, "Deep Unsupervised Image Hashing by Maximizing Bit Entropy", AAA
 on frozen VGG-16 features x; the bi-half layer sorts every bit over the batch and makes the upper half +1, the lower
 half -1 (the optimal transport of u to a fair coin, section 3.2); its backward pass hands on the gradient plus gamma
 times (u - b), gamma = 6, divided by the number of entries. The loss is GreedyHash's mean of (cos(b_i, b_j) - cos(x_i,
-x_j))^2. The code of an image is sign(u). SGD, 1e-4, batches of 32, 300 epochs
+x_j))^2. The code of an image is sign(u). SGD, 1e-4, a tenth of it every 120 epochs, batches of 32, 300 epochs
 (liyunqianggyn/Deep-Unsupervised-Image-Hashing, facts only).
 
 Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD (at
-1e-4: a larger rate lets the layer's pull outrun the loss). The features' cosines are those of the features as they
-come, as published; centred ones retrieve no better.
+1e-4, the best of three rates, see docs/experiments.md). The features' cosines are those of the features as they come,
+as published; centred ones retrieve no better.
 """
 
 from dataclasses import dataclass

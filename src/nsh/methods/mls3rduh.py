@@ -4,10 +4,10 @@ Tu, Mao, Wei, "MLS3RDUH: Deep Unsupervised Hashing via Manifold based Local Sema
 Reconstructing", IJCAI 2020. Published, on VGG-16 features of n images: each image's neighbours are the 6 % most
 similar by cosine; the graph W joins images that are each other's neighbours, weighted by the cosine; the manifold
 similarity is (1 - a) (I - a D^-1/2 W D^-1/2)^-1, a = 0.99. A neighbour that is also among the 9 % nearest on the
-manifold is similar (1), another neighbour is not (0), and any other pair is as similar as its cosine; either side's
-word counts, a 1 before a 0. With targets 2 S - 1 the loss is the mean over pairs of log cosh(h_i h_j / bits -
-target), h = tanh of the logits. SGD, 0.04, batches of 128, 150 epochs (what the text leaves open is from
-rongchengtu1/MLS3RDUH, facts only).
+manifold is similar (1), another neighbour is not (0), and any other pair is as similar as its cosine, as are the
+pairs of an image without edges; either side's word counts, a 1 before a 0. With targets 2 S - 1 the loss is the mean
+over pairs of log cosh(h_i h_j / bits - target), h = tanh of the logits. SGD, 0.04, batches of 128, 150 epochs (what
+the text leaves open is from rongchengtu1/MLS3RDUH, facts only).
 
 Ours: the backbone is frozen and the head one linear layer on standardised embeddings; Adam instead of SGD; the graph,
 which is dense, is that of at most `images` training images, drawn at random, and they alone are trained on.
@@ -84,10 +84,10 @@ def similarity_targets(features: Tensor, *, share: float, alpha: float) -> Tenso
     itself = torch.eye(len(features), dtype=torch.bool)
     near = among_largest(cosines.masked_fill(itself, -1), int(share * len(features))) & (cosines > LEAST) & ~itself
     edges = cosines * (near & near.T)
-    linked = edges.sum(dim=1, keepdim=True) > 0
+    linked = edges.sum(dim=1) > 0
     close = among_largest(diffuse(edges, alpha=alpha), int(WIDER * share * len(features)))
-    similar = near & close & linked
-    different = near & ~close & linked
+    told = near & linked & linked[:, None]  # of an image without edges the manifold knows nothing
+    similar, different = told & close, told & ~close
     values = cosines.clamp(0, 1).masked_fill(different | different.T, 0).masked_fill(similar | similar.T | itself, 1)
     return 2 * values - 1
 

@@ -1,15 +1,15 @@
 """SDC: the codes' similarities in the features' order, spread as a Beta distribution is.
 
-Ng, Ju, Hoe, Chan, Song, Xiang, "Unsupervised Hashing with Similarity Distribution Calibration", BMVC 2023. Features
-of a network lie close together, and codes that copy their cosines use few of the distances a code could have.
-Published: rank pairs of images by their features' cosine; the k-th of K pairs shall have, as the cosine of its
+Ng, Zhu, Hoe, Chan, Zhang, Song, Xiang, "Unsupervised Hashing with Similarity Distribution Calibration", BMVC 2023.
+Features of a network lie close together, and codes that copy their cosines use few of the distances a code could
+have. Published: rank pairs of images by their features' cosine; the k-th of K pairs shall have, as the cosine of its
 relaxed codes v, the (2k - 1) / 2K quantile of Beta(5, 5) stretched to [-1, 1], cut off below 0; the loss is the mean
 absolute difference, plus the quantisation 1 - cos(v, sign v). The head is a hidden layer as long as the embedding,
-then a batch normalisation. What the text leaves open (the cut, the absolute value, the head) was read off the
-authors' code (kamwoh/sdc, facts only).
+then a batch normalisation. Adam, batches of 64, 100 epochs. What the text leaves open (the cut, the absolute value,
+the head) was read off the authors' code (kamwoh/sdc, facts only).
 
 Ours: all pairs of a batch are ranked, not half a batch against the other half; embeddings are standardised; the
-hidden layer has a ReLU where theirs has a GELU. Their variant with a contrastive loss is not here.
+hidden layer has a ReLU where theirs has a GELU; fewer epochs. Their variant with a contrastive loss is not here.
 """
 
 from dataclasses import dataclass

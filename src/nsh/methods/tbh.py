@@ -3,13 +3,15 @@
 Shen, Qin, Chen, Yu, Liu, Zhu, Shen, Shao, "Auto-Encoding Twin-Bottleneck Hashing", CVPR 2020. Published, on frozen
 VGG-16 features x: a hidden layer of 1024 (ReLU); from it the bits b = [sigmoid > 1/2] with the sigmoid's gradient,
 and 512 latents z (sigmoid); the graph A_ij = (1 - Hamming / bits)^1.4 of the batch; one graph convolution z' =
-sigmoid(D^-1/2 A D^-1/2 W z); a decoder of one hidden layer of 1024 (ReLU). The loss is half the squared error,
-summed, minus what two critics, logistic regressions, lose when they tell b from fair coins and z' from uniform noise.
-Adam, 1e-4, batches of 400, 100,000 steps (details from ymcidence/TBH, facts only).
+sigmoid(D^-1/2 A D^-1/2 W z); a decoder of one hidden layer of 1024 (ReLU) and, in one version of the code, a ReLU
+behind the last layer as well. The loss is half the squared error, summed, minus what two critics, logistic
+regressions, lose when they tell b from fair coins and z' from uniform noise. Adam, 1e-4, batches of 400, 100,000
+steps (details from ymcidence/TBH, facts only).
 
 Ours: x is standardised, so the decoder's last layer is linear; encoder and critics descend at once, on one Adam, the
-critics' gradient reversed where it enters the encoder (for Adam the same as two optimisers in lockstep); fewer,
-larger steps.
+critics' gradient reversed where it enters the encoder (for Adam the same as two optimisers in lockstep), so that the
+loss that is reported is their sum; about a hundredth of the steps, ten times as large, in smaller batches. That is
+far from the published budget, and shows (docs/experiments.md).
 """
 
 from dataclasses import dataclass
