@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions, inverse
+from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
 from nsh.methods.base import HashHead, Loop, Report, TrainingData
 from nsh.methods.binary import sign
 from nsh.methods.heads import unit_features
@@ -54,7 +54,7 @@ class Dgh:
         code, target = start(graph, bits=bits)
         code = find_codes(graph, code, target, rho=self.rho, seed=seed, report=report)
         head = self.head(data.dim, bits)
-        head.set_graph(graph, inverse(graph.mass)[:, None] * (graph.weights.T @ code))
+        head.set_graph(graph, graph.average(code))
         return head
 
     def head(self, dim: int, bits: int) -> AnchorHead:
