@@ -233,6 +233,12 @@ class Agh(AnchorBlock):
     layers: Literal[1, 2]
 
 
+class Dgh(AnchorBlock):
+    """Discrete graph hashing (see `nsh.methods.dgh`)."""
+
+    rho: Weight
+
+
 class Cimon(Gradient):
     """Weighted targets, views crossed (see `nsh.methods.cimon`)."""
 
@@ -261,6 +267,7 @@ class Methods(Block):
     mls3rduh: Mls3rduh
     tbh: Tbh
     agh: Agh
+    dgh: Dgh
     cimon: Cimon
 
 

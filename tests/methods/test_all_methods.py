@@ -31,6 +31,7 @@ SMALL = {
     "mls3rduh": {"epochs": 2, "batch": 10},
     "tbh": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8},
     "agh": {"anchors": 30},
+    "dgh": {"anchors": 30},
     "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
 }
 """What of params.yaml is too large for the images here."""

@@ -153,6 +153,19 @@ def test_an_anchor_without_images_takes_no_part():
     assert bool(graph.spread(torch.ones(3, 1, dtype=torch.float64)).isclose(torch.ones(1, dtype=torch.float64)).all())
 
 
+@pytest.mark.parametrize("weight", [1e-12, 1e-80, 1e-200])
+def test_an_anchor_of_two_far_images_takes_the_mean_of_their_functions(weight):
+    """What they weigh does not matter, however little it is: A Y = Y Sigma, read at the anchor."""
+    graph = build_graph(draw_features(200), anchors=40, nearest=3, seed=0)
+    weights = graph.weights.clone()
+    weights[:, 17] = 0
+    weights[5, 17], weights[6, 17] = weight, 2 * weight
+    weights = weights / weights.sum(dim=1, keepdim=True)
+    projection, eigenvalues = eigenfunctions(AnchorGraph(graph.anchors, 1.0, weights, weights.sum(dim=0)), count=8)
+    functions = weights @ projection
+    torch.testing.assert_close(projection[17], (functions[5] + 2 * functions[6]) / 3 / eigenvalues)
+
+
 def test_more_functions_than_anchors_are_refused():
     graph = build_graph(draw_features(), anchors=6, nearest=3, seed=0)
     assert eigenfunctions(graph, count=5)[0].shape == (6, 5)

@@ -26,6 +26,7 @@ METHODS = {
     "mls3rduh": "Mls3rduh",
     "tbh": "Tbh",
     "agh": "Agh",
+    "dgh": "Dgh",
     "cimon": "Cimon",
 }
 """Name of a method and of its file, and the class in it."""

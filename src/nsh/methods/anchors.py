@@ -66,9 +66,13 @@ class AnchorGraph:
     weights: Tensor
     mass: Tensor
 
+    def average(self, values: Tensor) -> Tensor:
+        """Lambda^-1 Z^T V, float64 [m, k] of V float64 [n, k]: the mean over the images of each anchor."""
+        return inverse(self.mass)[:, None] * (self.weights.T @ values)
+
     def spread(self, values: Tensor) -> Tensor:
         """A V of V float64 [n, k] in O(n m k)."""
-        return self.weights @ (inverse(self.mass)[:, None] * (self.weights.T @ values))
+        return self.weights @ self.average(values)
 
 
 def build_graph(features: Tensor, *, anchors: int, nearest: int, seed: int) -> AnchorGraph:
@@ -139,7 +143,9 @@ def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
 
     Section 4 of the paper: with M = Lambda^-1/2 Z^T Z Lambda^-1/2 and its eigenpairs V, Sigma,
     W = sqrt(n) Lambda^-1/2 V Sigma^-1/2. The constant eigenvector is known in closed form and is taken out of M before,
-    so that a graph of several parts keeps the eigenvectors (of eigenvalue 1 as well) that tell the parts apart.
+    so that a graph of several parts keeps the eigenvectors (of eigenvalue 1 as well) that tell the parts apart. A row
+    of W is computed as the mean of Y over the anchor's images, which it equals (A Y = Y Sigma): the formula multiplies
+    V's rounding by Lambda^-1/2, which knows no bound where an anchor is a far neighbour of a few images.
 
     Returns:
         W float64 [m, count]: Y = Z W has A Y = Y diag(eigenvalues), Y^T 1 = 0 and Y^T Y = n I;
@@ -161,7 +167,8 @@ def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
         )
     eigenvalues, vectors = eigenvalues.flip(0)[:count], vectors.flip(1)[:, :count]
     vectors = vectors * vectors.gather(0, vectors.abs().argmax(dim=0, keepdim=True)).sign()
-    return images**0.5 * root[:, None] * vectors / eigenvalues.sqrt(), eigenvalues
+    functions = graph.weights @ (images**0.5 * root[:, None] * vectors / eigenvalues.sqrt())
+    return graph.average(functions) / eigenvalues, eigenvalues
 
 
 def inverse(mass: Tensor) -> Tensor:

@@ -1,0 +1,138 @@
+"""DGH: codes of the training images that agree along an anchor graph, found without relaxing them to real numbers.
+
+Liu, Mu, Kumar, Chang, "Discrete Graph Hashing", NIPS 2014. Of all codes B in {-1, 1}^[n, bits] on an anchor graph A,
+
+    maximise tr(B^T A B) + rho tr(B^T Y)   where Y^T Y = n I and Y^T 1 = 0   (Eq. 4),
+
+so that images alike get bits alike, and the bits are nearly balanced and uncorrelated, as Y is; with rho near 0 they
+need not be, and the best code of all is a constant. In turns: of given Y, B <- sgn(2 A B + rho Y), an entry whose
+gradient is 0 staying what it is, until none changes; of given B, the best Y in closed form (section 3). A new image
+gets the bits that its neighbours in the graph vote for: sgn(W^T z(x)) with W = Lambda^-1 Z^T B. The start is DGH-R, of
+the paper's two the one that led higher: the smoothest functions H and their eigenvalues Theta, turned by the R that
+maximises tr(R^T Theta H^T B). That is ITQ's problem (`nsh.methods.rotation`) on H Theta.
+
+What we do differently: images have unit length first, as for ITQ. The paper stops where the objective hardly rises; we
+go on until no code changes. That ends by itself: A is positive semi-definite, so the objective rises with every change.
+All images, those of training too, are encoded as new ones are.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
+from nsh.methods.base import HashHead, Loop, Report, TrainingData
+from nsh.methods.binary import sign
+from nsh.methods.heads import unit_features
+from nsh.methods.rotation import minimise_quantisation
+
+ROTATIONS = 100  # of the start
+LEAST_GRADIENT = 1e-9  # entries of 2 A B are in [-2, 2]; less is rounding, and could turn a bit to and fro for ever
+LEAST_SINGULAR = 1e-9  # of centred codes, as a share of sqrt(n); less is rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dgh:
+    """The method with its parameters."""
+
+    anchors: int
+    nearest: int
+    rho: float
+
+    name = "dgh"
+
+    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
+        """Draw the anchors from `seed`, build the graph, find the codes; needs no loop.
+
+        `report` gets {"epoch": round, "loss": see `find_codes`} once a round of both steps.
+
+        Raises:
+            TrainingError: fewer different images than anchors, fewer anchors than neighbours, or too many bits.
+        """
+        graph = build_graph(unit_features(data), anchors=self.anchors, nearest=self.nearest, seed=seed)
+        code, target = start(graph, bits=bits)
+        code = find_codes(graph, code, target, rho=self.rho, seed=seed, report=report)
+        head = self.head(data.dim, bits)
+        head.set_graph(graph, graph.average(code))
+        return head
+
+    def head(self, dim: int, bits: int) -> AnchorHead:
+        """An empty head: a logit is the mean bit of the neighbours in the graph, in [-1, 1]."""
+        return AnchorHead(dim, bits, anchors=self.anchors, nearest=self.nearest, functions=bits)
+
+
+def start(graph: AnchorGraph, *, bits: int) -> tuple[Tensor, Tensor]:
+    """B and Y of DGH-R (section 3.3), float64 [n, bits] each.
+
+    Raises:
+        TrainingError: the graph has fewer functions than there are bits.
+    """
+    projection, eigenvalues = eigenfunctions(graph, count=bits)
+    functions = graph.weights @ projection
+    smooth = functions * eigenvalues
+    unturned = torch.eye(bits, dtype=functions.dtype)
+    rotation = minimise_quantisation(smooth, unturned, iterations=ROTATIONS, report=lambda row: None)
+    return sign(smooth @ rotation).double(), functions @ rotation
+
+
+def find_codes(graph: AnchorGraph, code: Tensor, target: Tensor, *, rho: float, seed: int, report: Report) -> Tensor:
+    """Both steps in turns, from B and Y, until the codes stay.
+
+    Args:
+        graph: of n images.
+        code: B, ±1, float64 [n, bits].
+        target: Y, float64 [n, bits] with Y^T Y = n I and Y^T 1 = 0.
+        rho: how much nearness to Y counts beside the graph, >= 0.
+        seed: of the directions that complete Y where the bits are not independent.
+        report: gets {"epoch": i, "loss": tr(B^T (I - A) B) + rho |B - Y|^2 / 2 (Eq. 3), over n bits}; it never rises.
+
+    Returns:
+        B, ±1, float64 [n, bits].
+    """
+    generator = torch.Generator().manual_seed(seed)
+    epoch, stays = 0, False
+    while not stays:
+        before, code = code, climb(graph, code, rho * target)
+        target = nearest_target(code, generator)
+        stays = torch.equal(before, code)
+        epoch += 1
+        smooth, near = (code * graph.spread(code)).mean(), (code * target).mean()
+        report({"epoch": epoch, "loss": float(1 - smooth + rho * (1 - near))})
+    return code
+
+
+def climb(graph: AnchorGraph, code: Tensor, pull: Tensor) -> Tensor:
+    """The B-step (section 3.1): signed gradient ascent of tr(B^T A B) + tr(B^T pull) from B, until B stays.
+
+    Args:
+        graph: of n images.
+        code: B, ±1, float64 [n, bits].
+        pull: rho Y, float64 [n, bits].
+    """
+    while True:
+        gradient = 2 * graph.spread(code) + pull
+        after = torch.where(gradient.abs() > LEAST_GRADIENT, sign(gradient).double(), code)
+        if torch.equal(after, code):
+            return code
+        code = after
+
+
+def nearest_target(code: Tensor, generator: torch.Generator) -> Tensor:
+    """The Y-step (section 3.2): of all Y with Y^T Y = n I and Y^T 1 = 0 one that maximises tr(B^T Y).
+
+    With U S V^T the singular value decomposition of the centred codes it is sqrt(n) U V^T. Where those have not full
+    rank, any directions at right angles to the rest and to 1 take the place of the missing columns of U.
+
+    Args:
+        code: B, ±1, float64 [n, bits], n > bits.
+        generator: of those directions.
+    """
+    images, bits = code.shape
+    left, singular, right = torch.linalg.svd(code - code.mean(dim=0), full_matrices=False)
+    rank = int((singular > LEAST_SINGULAR * images**0.5).sum())
+    constant = torch.ones(images, 1, dtype=code.dtype)
+    noise = torch.randn(images, bits - rank, dtype=code.dtype, generator=generator)
+    completion = torch.linalg.qr(torch.cat([constant, left[:, :rank], noise], dim=1)).Q[:, 1 + rank :]
+    target: Tensor = images**0.5 * torch.cat([left[:, :rank], completion], dim=1) @ right
+    return target
