@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from nsh.methods.base import Objective
-from nsh.methods.gradient import CleanObjective, GradientMethod, draw_layers
+from nsh.methods.base import Objective, TrainingData
+from nsh.methods.gradient import CleanObjective, GradientMethod, draw_images, draw_layers
+from nsh.methods.heads import to_bytes
 from nsh.methods.perceptron import BalancedPerceptronHead
 from nsh.training.loop import CachedViewLoop
 
@@ -60,6 +61,14 @@ def test_the_seed_alone_draws_every_layer(draw_clusters):
     assert not torch.equal(states[0]["head.linear.weight"], states[2]["head.linear.weight"])
 
 
+def test_the_head_is_standardised_on_the_clean_features(draw_clusters):
+    data = draw_clusters()
+    head = toy().objective(data, bits=4, seed=0).head
+    standardised = head.standardise(torch.from_numpy(data.features))
+    torch.testing.assert_close(standardised.mean(0), torch.zeros(12), atol=1e-5, rtol=0)
+    torch.testing.assert_close(standardised.std(0, correction=0), torch.ones(12))
+
+
 def test_layers_of_equal_shape_are_drawn_differently():
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     draw_layers(module, seed=0)
@@ -74,6 +83,62 @@ def test_the_objective_is_told_which_images_it_sees(draw_clusters, tmp_path):
     method.fit(draw_clusters(), bits=4, seed=0, report=lambda record: None, loop=loop)
     assert sorted(objective.seen) == sorted([*range(60)] * 2)
     assert objective.seen[:60] != sorted(objective.seen[:60])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Few(Clean):
+    """Trains on 20 of the first 30 images."""
+
+    def select(self, data, *, seed):
+        return draw_images(TrainingData(data.features[:30], data.views[:30]), count=20, seed=seed)
+
+
+def test_a_run_sees_only_the_images_that_its_method_selects(draw_clusters, tmp_path):
+    data = draw_clusters()
+    data.features[30:] = 1e30
+    records = []
+    loop = CachedViewLoop(cache=tmp_path, threads=1)
+    head = toy(Few, learning_rate=1e-6).fit(data, bits=4, seed=0, report=records.append, loop=loop)
+    assert records[0]["loss"] < 100
+    assert float(head.mean.max()) < 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Near):
+    scale: float
+
+    def build(self, head, data, *, seed):
+        return ScaledNearness(head, self.scale)
+
+
+class ScaledNearness(Nearness):
+    def __init__(self, head, scale):
+        super().__init__(head)
+        self.scale = scale
+
+    def forward(self, first, second):
+        return {"loss": self.scale * super().forward(first, second)["loss"] ** 2 + self.head(first).mean()}
+
+
+class StoppedError(Exception):
+    """Raised by a report to break off a run between two epochs."""
+
+
+def stop(record):
+    raise StoppedError
+
+
+def test_a_run_never_goes_on_from_one_with_another_parameter(draw_clusters, tmp_path):
+    loop = CachedViewLoop(cache=tmp_path / "same", threads=1)
+    with pytest.raises(StoppedError):
+        toy(Scaled, scale=1.0).fit(draw_clusters(), bits=4, seed=0, report=stop, loop=loop)
+    assert list((tmp_path / "same").rglob("*.ckpt"))
+    fresh = CachedViewLoop(cache=tmp_path / "fresh", threads=1)
+    heads = [
+        toy(Scaled, scale=5.0).fit(draw_clusters(), bits=4, seed=0, report=lambda record: None, loop=one)
+        for one in (loop, fresh)
+    ]
+    assert to_bytes(heads[0]) == to_bytes(heads[1])
 
 
 def test_a_clean_objective_looks_at_clean_images_and_not_at_views(draw_clusters):

@@ -83,14 +83,14 @@ def say_which(critic, made, wanted):
 
 def test_one_critic_judges_bits_by_coins_and_the_other_latents_by_uniform_noise(draw_clusters):
     data = draw_clusters()
-    objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=3)
-    features, draws = torch.from_numpy(data.features[:8]), Draws(seed=3)
+    objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=7)
+    features, draws = torch.from_numpy(data.features[:8]), Draws(seed=7)
     bits = (objective.head(features) > 0).float()
     mixed = objective.convolution(objective.latent(objective.head.hide(features)).sigmoid())
     latents = (torch.tensor(slow_graph(bits.tolist())) @ mixed).sigmoid()
     coins, noise = (draws.uniform(8, 5) > 0.5).float(), draws.uniform(8, 7)
     expected = say_which(objective.code_critic, bits, coins) + say_which(objective.latent_critic, latents, noise)
-    assert objective.terms(features)["critics"].item() == pytest.approx(expected, rel=1e-4)
+    assert objective.terms(features)["critics"].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):

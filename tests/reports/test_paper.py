@@ -1,5 +1,7 @@
 from collections import Counter
 
+from nsh.methods import METHODS
+from nsh.reports import paper
 from nsh.reports.paper import printed, read_paper
 
 
@@ -28,3 +30,8 @@ def test_every_printed_map_is_above_precision():
 def test_another_data_set_or_k_has_no_printed_number():
     assert printed("fashion-mnist", "mAP_at_1000", table="T1") == {}
     assert printed("cifar10", "mAP_at_500", table="T1") == {}
+
+
+def test_every_method_of_ours_that_the_paper_prints_is_matched_with_it():
+    theirs = {row.method.lower(): row.method for row in read_paper()}
+    assert {method: theirs[method] for method in METHODS if method in theirs} == paper.METHODS

@@ -13,6 +13,7 @@ DATA_SETS = {"cifar10": "CIFAR-10"}  # ours by params.yaml's name to the paper's
 METHODS = {
     "nsh": "NSH",
     "itq": "ITQ",
+    "agh": "AGH",
     "cibhash": "CIBHash",
     "greedyhash": "GreedyHash",
     "mbe": "MBE",
