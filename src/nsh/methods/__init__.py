@@ -27,6 +27,7 @@ METHODS = {
     "tbh": "Tbh",
     "agh": "Agh",
     "cimon": "Cimon",
+    "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""
 
