@@ -249,6 +249,27 @@ class Cimon(Gradient):
     temperature: Positive
 
 
+class NshPlus(Gradient):
+    """NSH among neighbours (see `nsh.methods.nsh_plus`)."""
+
+    m: Count
+    tau_s: Positive
+    tau_c: Positive
+    d_z: Count
+    queue: Count
+    sorting: Weight
+    temperature: Positive
+    neighbours: Count
+    directions: Count
+    hidden: Count
+
+    @model_validator(mode="after")
+    def _positives_fit_the_batch(self) -> "NshPlus":
+        if self.m >= self.batch:
+            raise ValueError(f"m = {self.m} positives leave no negative in a batch of {self.batch}: choose m < batch")
+        return self
+
+
 class Methods(Block):
     """The parameters of every method, by name."""
 
@@ -269,6 +290,7 @@ class Methods(Block):
     agh: Agh
     dgh: Dgh
     cimon: Cimon
+    nsh_plus: NshPlus
 
 
 class Export(Block):

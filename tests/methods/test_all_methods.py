@@ -33,6 +33,7 @@ SMALL = {
     "agh": {"anchors": 30},
     "dgh": {"anchors": 30},
     "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
+    "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
 }
 """What of params.yaml is too large for the images here."""
 VARIANTS = {f"nsh {ablation}": {"ablation": ablation} for ablation in ABLATIONS} | {

@@ -28,6 +28,7 @@ METHODS = {
     "agh": "Agh",
     "dgh": "Dgh",
     "cimon": "Cimon",
+    "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""
 

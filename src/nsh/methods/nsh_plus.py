@@ -1,0 +1,182 @@
+"""NSH among neighbours: positives from the graph of shared neighbours, lists from a queue. Ours, not published.
+
+What is NSH (Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022; see `nsh.methods.nsh`): bits
+by the sign with the gradient of the identity, a latent head beside the hash head, items sorted softly by the distance
+of their codes, SortedNCE on the latents in that order.
+
+What is ours:
+
+- A pair is a view of an image and a view of one of its neighbours, which share most neighbours with it
+  (`nsh.methods.neighbours`), not two views of one image. It is this that brings most.
+- Embeddings are projected on the directions in which images differ and their views do not (`nsh.methods.whitening`);
+  neighbours are found there, and both heads start from there, with one hidden layer in common.
+- NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
+  on codes: Qiu et al., IJCAI 2021) keeps the bits apart and balanced, which a hidden layer under SortedNCE alone does
+  not: it collapses. L_R, which pulls at bits that this has balanced, is left out.
+- Lists are longer than a batch: a queue holds the codes and latents of the steps before (`nsh.methods.sorted_queue`).
+- The loss is symmetric: either side of a pair is the anchor once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nsh.core.errors import TrainingError
+from nsh.methods.base import HashHead, Loop, Objective, Report, TrainingData
+from nsh.methods.binary import straight_through
+from nsh.methods.draws import Draws
+from nsh.methods.gradient import GradientMethod, draw_layers
+from nsh.methods.heads import StandardisedHead
+from nsh.methods.neighbours import share_neighbours
+from nsh.methods.ntxent import ntxent
+from nsh.methods.perceptron import PerceptronHead
+from nsh.methods.softsort import affinity
+from nsh.methods.sorted_queue import Queue, level_cosines, level_nce
+from nsh.methods.whitening import discriminant_directions
+
+SIGHT = 32  # directions, of the most telling, in which neighbours are looked for: more of them find worse ones
+
+
+class WhitenedHead(PerceptronHead):
+    """One hidden layer on whitened embeddings, balanced: logits = norm(W relu(V P^T ((x - mean) / scale) + c)).
+
+    The batch normalisation has no scale or shift of its own: in a batch a bit can neither be constant nor grow stiff.
+    """
+
+    directions: Tensor
+
+    def __init__(self, dim: int, bits: int, *, hidden: int, directions: int) -> None:
+        StandardisedHead.__init__(self, dim, bits)
+        kept = min(directions, dim)
+        self.register_buffer("directions", torch.zeros(dim, kept))
+        self.hidden = nn.Linear(kept, hidden)
+        self.linear = nn.Linear(hidden, bits)
+        self.balance = nn.BatchNorm1d(bits, affine=False)
+
+    def standardise(self, embeddings: Tensor) -> Tensor:
+        """Embeddings float32 [n, dim] to their whitened projections, float32 [n, directions]."""
+        return super().standardise(embeddings) @ self.directions
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of the hidden layer, float32 [n, hidden]."""
+        return self.balance(self.linear(hidden))  # type: ignore[no-any-return]
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
+        return self.finish(self.hide(embeddings))
+
+    @torch.no_grad()
+    def fit_directions(self, data: TrainingData) -> None:
+        """Find the directions of standardised training images.
+
+        Raises:
+            TrainingError: all training images have the same embedding.
+        """
+        scale = self.scale.double()
+        features = (torch.from_numpy(data.features).double() - self.mean) / scale
+        count = self.directions.shape[1]
+        self.directions.copy_(discriminant_directions(features, data.views, scale=scale, count=count))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NshPlus(GradientMethod):
+    """The method with its parameters, as in params.yaml."""
+
+    m: int
+    tau_s: float
+    tau_c: float
+    d_z: int
+    queue: int
+    sorting: float
+    temperature: float
+    neighbours: int
+    directions: int
+    hidden: int
+
+    name = "nsh_plus"
+
+    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
+        """Train hash head and latent head on pairs of neighbours; only the hash head is kept.
+
+        `report` gets loss, sorted_nce, contrast and bit_balance once an epoch.
+
+        Raises:
+            TrainingError: m leaves no negative, there is one image or one embedding, or the loop cannot train on it.
+        """
+        if not 1 <= self.m < self.batch:
+            raise TrainingError(f"found m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
+        return super().fit(data, bits=bits, seed=seed, report=report, loop=loop)
+
+    def head(self, dim: int, bits: int) -> WhitenedHead:
+        """An empty hash head."""
+        return WhitenedHead(dim, bits, hidden=self.hidden, directions=self.directions)
+
+    def objective(self, data: TrainingData, *, bits: int, seed: int) -> "NshPlusObjective":
+        """Fresh heads on whitened embeddings, drawn from `seed`, among the neighbours that are found there."""
+        if len(data.features) < 2:
+            raise TrainingError("found 1 training image, which has no neighbour: raise split.train")
+        head = self.head(data.dim, bits)
+        head.fit_standardisation(torch.from_numpy(data.features))
+        head.fit_directions(data)
+        neighbours = find_neighbours(head, data, count=self.neighbours)
+        objective = NshPlusObjective(head, self, views=data.views, neighbours=neighbours, seed=seed)
+        draw_layers(objective, seed=seed)
+        return objective
+
+
+@torch.no_grad()
+def find_neighbours(head: WhitenedHead, data: TrainingData, *, count: int) -> Tensor:
+    """At most `count` neighbours of every clean training image in the head's first directions, int64 [n, count]."""
+    seen = head.standardise(torch.from_numpy(data.features))[:, :SIGHT]
+    return share_neighbours(seen, count=min(count, len(seen) - 1))
+
+
+class NshPlusObjective(Objective):
+    """NT-Xent of the codes + sorting * SortedNCE of the latents, of images and their neighbours."""
+
+    head: WhitenedHead
+    neighbours: Tensor
+
+    def __init__(
+        self, head: WhitenedHead, parameters: NshPlus, *, views: NDArray[np.float16], neighbours: Tensor, seed: int
+    ) -> None:
+        super().__init__()
+        self.head = head
+        self.latent = nn.Linear(head.hidden.out_features, parameters.d_z)
+        self.queue = Queue(parameters.queue, bits=head.bits, d_z=parameters.d_z)
+        self.draws = Draws(seed=seed)
+        self.loss = parameters
+        self.views = views
+        self.register_buffer("neighbours", neighbours, persistent=False)
+
+    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The terms of a view of the images in `rows` and one of a neighbour each; the images' other view is left."""
+        return self(first, self.draw_neighbours(rows).to(first.device))
+
+    def draw_neighbours(self, rows: Tensor) -> Tensor:
+        """Any view of any neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""
+        which, view = self.draws.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
+        chosen = self.neighbours[rows, (which * self.neighbours.shape[1]).long().to(rows.device)]
+        read = self.views[chosen.cpu().numpy(), (view * self.views.shape[1]).long().numpy()]
+        return torch.from_numpy(read.astype(np.float32))
+
+    def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """Loss, sorted_nce and contrast of two views, embeddings float32 [n, dim] each."""
+        hidden = self.head.hide(torch.cat([first, second]))
+        codes = straight_through(self.head.finish(hidden).tanh()).chunk(2)
+        latents = functional.normalize(self.latent(hidden), dim=1).chunk(2)
+        contrast = ntxent(*codes, temperature=self.loss.temperature)
+        sides = [self.sort(codes[a], (codes[b], latents[a]), latents[b]) for a, b in ((0, 1), (1, 0))]
+        self.queue.put(codes[1], latents[0])
+        sorted_nce = (sides[0] + sides[1]) / 2
+        return {"loss": contrast + self.loss.sorting * sorted_nce, "sorted_nce": sorted_nce, "contrast": contrast}
+
+    def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
+        """SortedNCE of the lists of queries, codes [n, bits], over codes and latents of a batch and of the queue."""
+        codes, latents = self.queue.after(*batch)
+        cosines, ranks = level_cosines(affinity(queries, codes), latents, anchors, tau_s=self.loss.tau_s)
+        return level_nce(cosines, ranks, m=self.loss.m, tau_c=self.loss.tau_c)

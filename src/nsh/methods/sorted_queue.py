@@ -1,0 +1,83 @@
+"""SortedNCE on lists longer than a batch: the batch, then a queue of codes and latents of the steps before.
+
+Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022, Eqs. 4 to 6, with a queue as in He et al., "Momentum
+Contrast for Unsupervised Visual Representation Learning", CVPR 2020, section 3.2 (without its second network). It knows
+scores, codes and latents, no network.
+
+Codes of d_b bits have at most d_b + 1 distances, so that a list of thousands has few different ranks. All that Eq. 6
+asks of a list is the cosine at each of these levels and how many ranks stand there: the cost grows with the length of
+the list, not with its square as in `nsh.methods.sorted_nce`, whose values these are (in exact arithmetic).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nsh.methods.softsort import choose, distinct
+from nsh.methods.sorted_nce import SMALLEST_LENGTH
+
+
+class Queue(nn.Module):
+    """The last codes and latents that were put in, without gradient; buffers, so that they travel in a checkpoint."""
+
+    codes: Tensor
+    latents: Tensor
+    count: Tensor
+
+    def __init__(self, length: int, *, bits: int, d_z: int) -> None:
+        super().__init__()
+        self.register_buffer("codes", torch.zeros(length, bits))
+        self.register_buffer("latents", torch.zeros(length, d_z))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
+        """Given ones, float [n, bits] and [n, d_z], and behind them what is in the queue."""
+        filled = min(int(self.count), len(self.codes))
+        return torch.cat([codes, self.codes[:filled]]), torch.cat([latents, self.latents[:filled]])
+
+    @torch.no_grad()
+    def put(self, codes: Tensor, latents: Tensor) -> None:
+        """Take in float [n, bits] and [n, d_z] in the place of the oldest; of more than fit, the last."""
+        length = len(self.codes)
+        places = (int(self.count) + torch.arange(len(codes), device=codes.device))[-length:] % length
+        self.codes[places] = codes[-length:]
+        self.latents[places] = latents[-length:]
+        self.count += len(codes)
+
+
+def level_cosines(scores: Tensor, items: Tensor, anchors: Tensor, *, tau_s: float) -> tuple[Tensor, Tensor]:
+    """Cosine between the gathered latent of every level and the anchor (Eqs. 4 and 5), and the ranks at that level.
+
+    Args:
+        scores: float [n, N], row i = affinity of every item to query i.
+        items: latents that are gathered, float [N, d_z], rows of unit length.
+        anchors: float [n, d_z], rows of unit length.
+        tau_s: SoftSort temperature.
+
+    Returns:
+        float [n, L] in [-1, 1], most similar level first, and float [n, L]: how many ranks it holds, N in a row.
+    """
+    levels, level_of_rank = distinct(scores)
+    gathered = choose(levels, scores, tau_s) @ items  # [n, L, d_z]
+    length = gathered.square().sum(dim=2).clamp_min(SMALLEST_LENGTH**2).sqrt()
+    cosines = (gathered @ anchors.unsqueeze(2)).squeeze(2) / length
+    ranks = torch.zeros_like(levels).scatter_add(1, level_of_rank, torch.ones_like(scores))
+    return cosines, ranks
+
+
+def level_nce(cosines: Tensor, ranks: Tensor, *, m: int, tau_c: float) -> Tensor:
+    """Eq. 6, of the cosine of every level and the number of its ranks: `sorted_nce` of the list written out.
+
+    Args:
+        cosines: float [n, L], most similar level first.
+        ranks: float [n, L], the number of ranks of every level, the same sum N in every row.
+        m: positives at the head of each list, 1 <= m < N.
+        tau_c: contrastive temperature, > 0.
+
+    Returns:
+        float scalar >= 0.
+    """
+    positives = (m - (ranks.cumsum(dim=1) - ranks)).clamp_min(0).minimum(ranks)
+    logits = cosines / tau_c
+    negatives = (logits + (ranks - positives).log()).logsumexp(dim=1, keepdim=True)
+    return (functional.softplus(negatives - logits) * positives).sum(dim=1).mean() / m

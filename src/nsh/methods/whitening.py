@@ -1,0 +1,56 @@
+"""Directions in which images differ and their views do not. It knows features and views, no network.
+
+This is Fisher's discriminant analysis with an image's augmented views in the place of a class: "The Use of Multiple
+Measurements in Taxonomic Problems", Annals of Eugenics 1936. Whitening the differences between views of one image
+makes a distance count what augmentation leaves alone.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nsh.core.errors import TrainingError
+
+RIDGE = 1.0  # of the views' covariance, as a share of its mean variance: 0.001 and 0.1 make worse neighbours
+FLOOR = 1e-3  # the least ridge, as a share of the images' mean variance: views may be equal
+CHUNK = 500  # images whose views are read at once
+
+
+def discriminant_directions(features: Tensor, views: NDArray[np.float16], *, scale: Tensor, count: int) -> Tensor:
+    """The `count` directions with the largest variance between images to that within an image's views.
+
+    Args:
+        features: float64 [n, dim], standardised: centred, and divided by `scale`.
+        views: float16 [n, V, dim], as they are cached.
+        scale: float64 [dim].
+        count: at most dim.
+
+    Returns:
+        float64 [dim, count]; features @ directions is uncorrelated, largest variance first, mean variance 1.
+
+    Raises:
+        TrainingError: all features are equal.
+    """
+    between = features.T @ features / len(features)
+    variance = float(between.diagonal().mean())
+    if not variance > 0:
+        raise TrainingError("all training images have the same embedding: look at the images or the backbone's weights")
+    within = _within(views) / scale[:, None] / scale
+    ridge = max(RIDGE * float(within.diagonal().mean()), FLOOR * variance)
+    values, vectors = torch.linalg.eigh(within + ridge * torch.eye(len(within), dtype=within.dtype))
+    whiten = vectors * values.rsqrt()
+    spread, turned = torch.linalg.eigh(whiten.T @ between @ whiten)
+    directions = whiten @ turned.flip(1)[:, :count]
+    return directions / spread.flip(0)[:count].mean().sqrt()
+
+
+def _within(views: NDArray[np.float16]) -> Tensor:
+    """Covariance of views around the mean of their image, float64 [dim, dim]."""
+    images, count, dim = views.shape
+    total = torch.zeros(dim, dim, dtype=torch.float64)
+    for start in range(0, images, CHUNK):
+        some = torch.from_numpy(views[start : start + CHUNK].astype(np.float32))
+        apart = (some - some.mean(dim=1, keepdim=True)).reshape(-1, dim)
+        total += (apart.T @ apart).double()
+    return total / (images * max(count - 1, 1))
