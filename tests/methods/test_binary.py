@@ -9,7 +9,7 @@ from nsh.methods.binary import mean_quantisation, quantisation, sign, squared_qu
 
 
 def slow_quantisation(first, second):
-    """L_R of section 3.4, entry by entry."""
+    """L_R of section 4.4, entry by entry."""
     norms = []
     for hidden in (first.tolist(), second.tolist()):
         norms.append(math.sqrt(sum((value - (1 if value > 0 else -1)) ** 2 for row in hidden for value in row)))

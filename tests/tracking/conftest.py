@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from nsh.config import Params, read_params
@@ -30,10 +31,13 @@ methods:
     {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, similarity: cosine,
      quantisation: 1.0, quantiser: norm, hidden: 0, symmetric: false, init: random, ablation: none}
   itq: {iterations: 3}
+  $others
 export: {precision: fp32, calibration: 4, max_bit_flips: 0.02, max_mAP_drop: 0.01}
 encode: {batch: 4}
 evaluate: {k: 5}
 """
+OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())["methods"]
+"""Methods that are in no matrix here, as the project has them: params.yaml must name them all."""
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +54,8 @@ def project(tmp_path, fresh_database) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(fresh_database, folder / "mlflow.db")
-    write_text(folder / "params.yaml", PARAMS)
+    others = [f"{name}: {json.dumps(block)}" for name, block in OTHERS.items() if name not in ("nsh", "itq")]
+    write_text(folder / "params.yaml", PARAMS.replace("$others", "\n  ".join(others)))
     write_json(
         folder / "data/split/split.json",
         {

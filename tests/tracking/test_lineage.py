@@ -16,8 +16,8 @@ stages:
     params:
       params.yaml:
         methods.nsh:
-          {epochs: 2, batch: 4, learning_rate: 0.0003, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, quantisation: 1.0,
-           init: random}
+          {epochs: 2, batch: 4, learning_rate: 0.0003, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, similarity: cosine,
+           quantisation: 1.0, quantiser: norm, hidden: 0, symmetric: false, init: random, ablation: none}
         train.seed: 0
   export@nsh-16: {cmd: x}
   evaluate@nsh-16: {cmd: v, params: {params.yaml: {evaluate.k: 5}}}

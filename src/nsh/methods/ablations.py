@@ -1,6 +1,6 @@
 """NSH with one part taken out or replaced: the baselines of the paper's table 3.
 
-Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022, section 4.3. Each class says in its docstring what is missing
+Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022, section 5.3. Each class says in its docstring what is missing
 and replaces no more than that; everything else, L_R too, is `nsh.methods.nsh`, its parameters included. The Roman
 numbers are the paper's. Where its text is open we say how it is read; the figures it printed are of a fine-tuned
 backbone, so that their order can be compared and not their size.

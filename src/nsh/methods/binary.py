@@ -15,7 +15,7 @@ def sign(hidden: Tensor) -> Tensor:
 
 
 def straight_through(hidden: Tensor) -> Tensor:
-    """`sign(hidden)`, exactly ±1, with the gradient of the identity: db/dh := I (paper, section 2).
+    """`sign(hidden)`, exactly ±1, with the gradient of the identity: db/dh := I (paper, section 3).
 
     Args:
         hidden: float of any shape.
@@ -24,7 +24,7 @@ def straight_through(hidden: Tensor) -> Tensor:
 
 
 def quantisation(first: Tensor, second: Tensor) -> Tensor:
-    """L_R = (||sg(B~) - H~||_2 + ||sg(B^) - H^||_2) / 2n (paper, section 3.4), the norm unsquared and over all entries.
+    """L_R = (||sg(B~) - H~||_2 + ||sg(B^) - H^||_2) / 2n (paper, section 4.4), the norm unsquared and over all entries.
 
     Args:
         first: hidden codes H~ of one view, float [n, bits] in [-1, 1].

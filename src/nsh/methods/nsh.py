@@ -140,9 +140,9 @@ class View:
 
 
 class NshObjective(Objective):
-    """L_NSH = L_Sorted + weight * L_R of two views (paper, section 3.4).
+    """L_NSH = L_Sorted + weight * L_R of two views (paper, section 4.4).
 
-    The ablations are subclasses that replace one method each.
+    The ablations (`nsh.methods.ablations`) are subclasses that replace its parts.
     """
 
     head: StandardisedHead
