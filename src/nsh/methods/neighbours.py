@@ -46,8 +46,8 @@ def share_neighbours(features: Tensor, *, count: int) -> Tensor:
     return torch.cat([_share(neighbours, candidates, rows, count) for rows in _chunks(images)])
 
 
-def _chunks(images: int) -> tuple[Tensor, ...]:
-    return torch.arange(images).split(CHUNK)
+def _chunks(images: int) -> list[Tensor]:
+    return [torch.arange(start, min(start + CHUNK, images)) for start in range(0, images, CHUNK)]
 
 
 def _nearest(unit: Tensor, rows: Tensor, count: int) -> Tensor:

@@ -155,7 +155,8 @@ class NshPlusObjective(Objective):
 
     def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """The terms of a view of the images in `rows` and one of a neighbour each; the images' other view is left."""
-        return self(first, self.draw_neighbours(rows).to(first.device))
+        terms: dict[str, Tensor] = self(first, self.draw_neighbours(rows).to(first.device))
+        return terms
 
     def draw_neighbours(self, rows: Tensor) -> Tensor:
         """Any view of any neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""

@@ -41,8 +41,8 @@ def discriminant_directions(features: Tensor, views: NDArray[np.float16], *, sca
     values, vectors = torch.linalg.eigh(within + ridge * torch.eye(len(within), dtype=within.dtype))
     whiten = vectors * values.rsqrt()
     spread, turned = torch.linalg.eigh(whiten.T @ between @ whiten)
-    directions = whiten @ turned.flip(1)[:, :count]
-    return directions / spread.flip(0)[:count].mean().sqrt()
+    directions: Tensor = whiten @ turned.flip(1)[:, :count] * spread.flip(0)[:count].mean().rsqrt()
+    return directions
 
 
 def _within(views: NDArray[np.float16]) -> Tensor:
@@ -53,4 +53,5 @@ def _within(views: NDArray[np.float16]) -> Tensor:
         some = torch.from_numpy(views[start : start + CHUNK].astype(np.float32))
         apart = (some - some.mean(dim=1, keepdim=True)).reshape(-1, dim)
         total += (apart.T @ apart).double()
-    return total / (images * max(count - 1, 1))
+    covariance: Tensor = total / (images * max(count - 1, 1))
+    return covariance
