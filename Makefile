@@ -26,7 +26,7 @@ setup: $(READY) .dvc/tmp/plots.html  ## Make .venv with the pinned set of packag
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,studies,dev]'
 	touch $@
 
 # The page that shows DVC's charts without a network.
@@ -78,6 +78,14 @@ ui: setup  ## Compare runs in the browser (mlflow ui)
 bench: setup  ## Run every benchmark; each prints ratios against a rival of the same run
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
 
+# Results of cells are kept, so a second call measures what is new, and a cut one goes on. See --help of nsh.studies.table.
+SETTING ?= cifar10
+STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS))
+
+.PHONY: table
+table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist
+	python -m nsh.studies.table $(STUDY)
+
 .PHONY: clean
-clean:  ## Remove scratch and caches; data, models and results stay
-	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info
+clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay
+	rm -rf .cache/nsh .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

@@ -3,6 +3,7 @@
 It knows names, types and ranges; what the values do is written where they are used.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -350,10 +351,34 @@ def read_params(path: Path = Path("params.yaml")) -> Params:
         raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    return _check(values, source=str(path))
+
+
+def change(params: Params, changes: Mapping[str, Any]) -> Params:
+    """The same parameters with other values, named by dotted keys as for `dvc exp run -S`.
+
+    Args:
+        params: stay as they are.
+        changes: {"methods.nsh.tau_c": 0.2, ...}.
+
+    Raises:
+        ConfigError: there is no such key, or the values break a rule.
+    """
+    values = params.model_dump(mode="json")
+    for key, value in changes.items():
+        *blocks, last = key.split(".")
+        block = values
+        for name in blocks:
+            block = block.setdefault(name, {})
+        block[last] = value
+    return _check(values, source=", ".join(f"{key}={value}" for key, value in changes.items()))
+
+
+def _check(values: Any, *, source: str) -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{path} has {error.error_count()} mistake(s):\n" + _list_mistakes(error)) from error
+        raise ConfigError(f"{source} has {error.error_count()} mistake(s):\n" + _list_mistakes(error)) from error
 
 
 def _list_mistakes(error: ValidationError) -> str:

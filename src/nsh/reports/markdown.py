@@ -65,7 +65,7 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
     return (
         f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is "
         "the expectation over random orders of equal distances. A query without a hit counts 0.\n\n"
-        + _table(header, rows)
+        + markdown_table(header, rows)
     )
 
 
@@ -84,7 +84,7 @@ def _bit_table(measured: Sequence[Measured]) -> str:
     return (
         "How the codes use their bits (needs no labels). *Empty balls*: share of queries with nothing within "
         "radius 2; *bit balance*: 1 if every bit is 1 for half of the gallery.\n\n"
-        + _table(["method", "bits", *names], rows)
+        + markdown_table(["method", "bits", *names], rows)
     )
 
 
@@ -101,7 +101,7 @@ def _paper_section(measured: Sequence[Measured], heading: Heading) -> str:
         rows.append([f"**{method}, ours**", *(_three(ours.get(bits)) for bits in lengths)])
     return (
         f"## Beside the paper\n\nmAP@{heading.k} as printed in table 1 of the NSH paper. "
-        f"{_compare_protocol(heading)}\n\n" + _table(["method", *(f"{bits} bits" for bits in lengths)], rows)
+        f"{_compare_protocol(heading)}\n\n" + markdown_table(["method", *(f"{bits} bits" for bits in lengths)], rows)
     )
 
 
@@ -125,7 +125,8 @@ def _best(measured: Sequence[Measured], metric: str) -> set[str]:
     return {item.key for item in best.values()}
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, its first column to the left and the others to the right."""
     lines = [header, ["---" if column == 0 else "---:" for column in range(len(header))], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -14,6 +14,7 @@ METHODS = {
     "nsh": "NSH",
     "itq": "ITQ",
     "agh": "AGH",
+    "dgh": "DGH",
     "cibhash": "CIBHash",
     "greedyhash": "GreedyHash",
     "mbe": "MBE",
@@ -23,6 +24,7 @@ METHODS = {
     "tbh": "TBH",
     "cimon": "CIMON",
 }
+QUOTED = ("BGAN", "BinGAN", "HashGAN", "DVB", "DistillHash", "DATE")  # nobody has run these here
 QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
 
 
@@ -55,6 +57,11 @@ def read_paper() -> tuple[Row, ...]:
         )
         for row in csv.DictReader(text.splitlines())
     )
+
+
+def is_ours(method: str) -> bool:
+    """Whether a method of params.yaml is NSH or a variant of it, and not a rival."""
+    return method.startswith("nsh")
 
 
 def printed(data_set: str, metric: str, *, table: str) -> dict[str, dict[int, float]]:

@@ -26,6 +26,18 @@ Knows nothing of files, models or data sets.
 
 from nsh.core.metrics.cosine import cosine_map
 from nsh.core.metrics.evaluation import Evaluation, evaluate
+from nsh.core.metrics.paired import Difference, bootstrap_interval, paired_difference
 from nsh.core.metrics.tables import CURVES, PROTOCOL, Table, to_csv
 
-__all__ = ["CURVES", "PROTOCOL", "Evaluation", "Table", "cosine_map", "evaluate", "to_csv"]
+__all__ = [
+    "CURVES",
+    "PROTOCOL",
+    "Difference",
+    "Evaluation",
+    "Table",
+    "bootstrap_interval",
+    "cosine_map",
+    "evaluate",
+    "paired_difference",
+    "to_csv",
+]

@@ -1,7 +1,7 @@
 """The one pass over the queries that yields every figure and curve of `nsh.core.metrics`.
 
-Queries go through in blocks, each on one thread, and each block leaves nothing but sums: memory is bounded by
-threads x block, whatever the number of queries. Blocks are cut and summed in one order, so the result does not
+Queries go through in blocks, each on one thread, and each block leaves nothing but sums and one number a query: memory
+is bounded by threads x block. Blocks are cut and summed in one order, so the result does not
 depend on `threads`, to the last bit. Knows nothing of files.
 """
 
@@ -30,6 +30,7 @@ class Evaluation:
 
     metrics: dict[str, float]
     curves: dict[str, Table]
+    average_precision: NDArray[np.float64]  # [q], what mAP_at_k is the mean of; [0] without labels
 
 
 def evaluate(
@@ -65,14 +66,14 @@ def evaluate(
     average = partial(_average, queries=len(query_codes), gallery=len(gallery_codes), threads=threads)
     codes = _Codes(to_words(query_codes), to_words(gallery_codes), bits)
     if query_labels is None and gallery_labels is None:
-        means = average(codes.empty_balls, progress=progress)
-        return Evaluation({"empty_ball_share": float(means["empty_ball"])} | metrics, _empty_curves())
+        means, nothing = average(codes.empty_balls, progress=progress)
+        return Evaluation({"empty_ball_share": float(means["empty_ball"])} | metrics, _empty_curves(), nothing)
     if query_labels is None or gallery_labels is None:
         raise ConfigError("labels are given for only one of query and gallery: give both, or neither")
     check_labels(query_labels, gallery_labels, counts=(len(query_codes), len(gallery_codes)))
     search = _Search(codes, label_masks(query_labels), label_masks(gallery_labels), min(k, len(gallery_codes)))
-    means = average(search.figures, progress=progress)
-    return Evaluation(_name(means, k=k) | metrics, _draw(means, ranks=search.ranks))
+    means, precisions = average(search.figures, progress=progress)
+    return Evaluation(_name(means, k=k) | metrics, _draw(means, ranks=search.ranks), precisions)
 
 
 @dataclass(frozen=True)
@@ -120,22 +121,24 @@ class _Search:
 
 def _average(
     figures: Callable[[slice], Figures], *, queries: int, gallery: int, threads: int, progress: Progress
-) -> Figures:
-    """Mean over all queries of what `figures` finds for each block of them."""
+) -> tuple[Figures, NDArray[np.float64]]:
+    """Mean over all queries of what `figures` finds for each block of them, and every query's average precision."""
     blocks = list(query_blocks(queries, gallery))
     totals: Figures = {}
+    precisions: list[NDArray[np.float64]] = []
     pool = ThreadPoolExecutor(threads)
     try:
-        sums = pool.map(lambda block: _sum_over_queries(figures(block)), blocks)
-        for block_sums in progress(sums, desc="evaluate", total=len(blocks)):
+        found = pool.map(lambda block: _sum_over_queries(figures(block)), blocks)
+        for block_sums, block_precisions in progress(found, desc="evaluate", total=len(blocks)):
             totals = {name: totals.get(name, 0.0) + values for name, values in block_sums.items()}
+            precisions.append(block_precisions)
     finally:
         pool.shutdown(cancel_futures=True)
-    return {name: total / queries for name, total in totals.items()}
+    return {name: total / queries for name, total in totals.items()}, np.concatenate(precisions)
 
 
-def _sum_over_queries(figures: Figures) -> Figures:
-    return {name: values.sum(axis=0) for name, values in figures.items()}
+def _sum_over_queries(figures: Figures) -> tuple[Figures, NDArray[np.float64]]:
+    return {name: values.sum(axis=0) for name, values in figures.items()}, figures.get("mAP", np.empty(0))
 
 
 def _name(means: Figures, *, k: int) -> dict[str, float]:

@@ -1,0 +1,32 @@
+"""How far a setting's embeddings go by cosine, before any bit is drawn; computed once and kept."""
+
+import numpy as np
+
+from nsh.core.errors import DataError
+from nsh.core.files import read_json, write_json
+from nsh.core.metrics import cosine_map
+from nsh.core.progress import Progress
+from nsh.data.split import read_part
+from nsh.studies.measure import K
+from nsh.studies.sources import code_digest
+from nsh.studies.workspace import Workspace
+
+
+def measure_ceiling(workspace: Workspace, *, progress: Progress) -> dict[str, float]:
+    """The figures of `cosine_map` at `K`, rounded above the last bits that threads may move.
+
+    Raises:
+        DataError: the images have no labels.
+    """
+    path = workspace.folder / "ceiling.json"
+    identity = {"data": workspace.digest, "code": code_digest(["nsh.core.metrics.cosine"]), "k": K}
+    if path.exists() and (kept := read_json(path))["identity"] == identity:
+        return dict(kept["figures"])
+    query, gallery = (read_part(workspace.split, part).labels for part in ("query", "gallery"))
+    if query is None or gallery is None:
+        raise DataError(f"the images of {workspace.setting} have no labels, so nothing says which results are right")
+    embeddings = np.load(workspace.embed / "query.npy"), np.load(workspace.embed / "gallery.npy")
+    figures = cosine_map(*embeddings, query, gallery, k=K, progress=progress)
+    rounded = {name: round(value, 6) for name, value in figures.items()}
+    write_json(path, {"identity": identity, "figures": rounded})
+    return rounded

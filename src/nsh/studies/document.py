@@ -1,0 +1,62 @@
+"""docs/results.md, a page of sections that several commands write, and the raw figures beside it. Knows no study."""
+
+import csv
+import io
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nsh.core.files import write_text
+from nsh.studies.cells import Result
+
+PAGE, RAW = Path("docs/results.md"), Path("docs/results")
+SECTIONS = ("cifar10", "fashion-mnist", "ablation", "sweep", "figures")
+FIGURES = ("mAP_at_1000", "P_at_1000", "P_at_H2", "train_seconds")
+SOURCES = ("src", "pipeline", "params.yaml")
+_HEAD = """# Results
+
+Every method on one backbone, one split and one evaluator. Each section is written by the command it names, from cells
+that are measured once and kept (`nsh.studies`); the raw figures are in [results/](results). What a figure means is
+said in [decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
+"""
+
+
+def write_section(name: str, text: str, *, page: Path = PAGE) -> None:
+    """Put `text` in the place of the section `name` (of `SECTIONS`) and leave the others as they are."""
+    sections = _read_sections(page) | {name: text.strip()}
+    parts = [f"<!-- {key} -->\n\n{sections[key]}\n" for key in SECTIONS if key in sections]
+    write_text(page, "\n".join([_HEAD, *parts]))
+
+
+def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, columns: Sequence[str]) -> None:
+    """Write docs/results/<name>.csv: for each result the `columns` that say what it is, then bits, seed and figures."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*columns, "bits", "seed", *FIGURES])
+    for values, result in rows:
+        figures = [f"{result.figures[figure]:.6g}" for figure in FIGURES]
+        writer.writerow([*values, result.cell.bits, result.cell.seed, *figures])
+    write_text(RAW / f"{name}.csv", text.getvalue())
+
+
+def made_with(command: str) -> str:
+    """The sentence that says how to make a section again, and with which code it was made."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return f"Made with `{command}`, outside of git."
+    changed = " and changes that were not committed" if _git("status", "--porcelain", "--", *SOURCES) else ""
+    return f"Made with `{command}` at commit `{commit}`{changed}."
+
+
+def _read_sections(page: Path) -> dict[str, str]:
+    if not page.exists():
+        return {}
+    pieces = re.split(r"^<!-- ([\w-]+) -->$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def _git(*arguments: str) -> str:
+    result = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else ""

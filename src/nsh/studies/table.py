@@ -1,0 +1,212 @@
+"""The table: every method at 16, 32 and 64 bits, several seeds, in one setting -> docs/results.md and docs/results/.
+
+Whatever is measured goes into the table, also by earlier calls; what is not is marked as missing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nsh.config import Params, read_params
+from nsh.core.command import run_command
+from nsh.core.files import read_json
+from nsh.core.metrics import Difference
+from nsh.data.split import read_header
+from nsh.methods import METHODS
+from nsh.reports import paper
+from nsh.reports.markdown import markdown_table
+from nsh.studies.ceiling import measure_ceiling
+from nsh.studies.cells import Cell, Result, make_cell, read_results
+from nsh.studies.command import open_parser, open_workspace, raise_failures, run
+from nsh.studies.document import made_with, write_raw, write_section
+from nsh.studies.summary import Summary, difference, interval
+from nsh.studies.workspace import Workspace
+from nsh.terminal import show_progress
+
+BITS = (16, 32, 64)
+SEEDS = {"cifar10": 3, "fashion-mnist": 1}
+METRIC = "mAP_at_1000"
+MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was measured in a setting, and what it stands beside."""
+
+    setting: str
+    methods: Sequence[str]
+    seeds: int  # that each should have
+    summaries: Mapping[tuple[str, int], Summary]  # by method and bits; missing where nothing is measured
+    ceiling: Mapping[str, float]
+
+    def best(self, bits: int, methods: Sequence[str]) -> str | None:
+        """The method with the highest mean, None if none of them is measured."""
+        there = [method for method in methods if (method, bits) in self.summaries]
+        return max(there, key=lambda method: self.summaries[method, bits].mean(METRIC), default=None)
+
+    def compare(self, first: str, second: str, bits: int) -> Difference:
+        """How far the first of two measured methods is ahead."""
+        return difference(self.summaries[first, bits], self.summaries[second, bits], metric=METRIC)
+
+    def interval(self, first: str, second: str, bits: int) -> tuple[float, float]:
+        """The interval of that difference over queries."""
+        return interval(self.summaries[first, bits], self.summaries[second, bits])
+
+
+def main() -> None:
+    """Measure what is asked for and write the table of all there is."""
+    parser = open_parser(__doc__)
+    parser.add_argument("--methods", nargs="*", help="measure these only (default: all; nothing: only write the table)")
+    parser.add_argument("--bits", nargs="+", type=int, help=f"measure these only (default: {BITS})")
+    arguments, params = parser.parse_args(), read_params()
+    seeds = arguments.seeds or SEEDS[arguments.setting]
+    methods = list(METHODS) if arguments.methods is None else arguments.methods
+    wanted = make_cells(params, methods, bits=arguments.bits or BITS, seeds=seeds)
+    workspace = open_workspace(arguments, params)
+    failures = run(wanted, workspace, arguments, params)
+    results = read_results(make_cells(params, list(METHODS), bits=BITS, seeds=SEEDS[arguments.setting]), workspace)
+    table = summarise(arguments.setting, results, ceiling=measure_ceiling(workspace, progress=show_progress))
+    write_raw(arguments.setting, [([result.cell.method], result) for result in results], columns=["method"])
+    text = table_markdown(table, heading=describe(workspace))
+    write_section(arguments.setting, text)
+    print(text)
+    raise_failures(failures)
+
+
+def make_cells(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Cell]:
+    """Seed by seed, so that a table of one seed is there long before all are."""
+    return [
+        make_cell(params, method, bits=length, seed=seed)
+        for seed in range(seeds)
+        for length in bits
+        for method in methods
+    ]
+
+
+def summarise(setting: str, results: Sequence[Result], *, ceiling: Mapping[str, float]) -> Table:
+    """Group results by method and code length."""
+    groups: dict[tuple[str, int], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.cell.method, result.cell.bits), []).append(result)
+    summaries = {key: Summary(group) for key, group in groups.items()}
+    return Table(setting, list(METHODS), SEEDS[setting], summaries, ceiling)
+
+
+def describe(workspace: Workspace) -> str:
+    """What the table is of."""
+    counts, embed = read_header(workspace.split)["counts"], read_json(workspace.embed / "embed.json")
+    return (
+        f"{counts['query']:,} queries, a gallery of {counts['gallery']:,}, {counts['train']:,} of them to learn from "
+        f"without labels, with {embed['views']} augmented views each; {embed['backbone']} at {embed['image_size']} px, "
+        f"frozen (weights: {embed['weights']})."
+    )
+
+
+def table_markdown(table: Table, *, heading: str) -> str:
+    """The section of docs/results.md."""
+    parts = [
+        f"## {paper.DATA_SETS.get(table.setting, table.setting)}",
+        f"{heading} Mean ± standard deviation over {table.seeds} training seed(s), parameters of params.yaml for all "
+        "code lengths. mAP@1000 divides by the hits among the first 1,000. The best of each length is bold; **≈** "
+        "marks methods that are less than two standard errors behind it (of the paired difference over queries, and "
+        "over the seeds where there are several).",
+        _main_table(table),
+        _quoted_note(table),
+        "P@1000, precision within Hamming radius 2, and seconds of training on one thread, with other cells beside:",
+        _more_table(table),
+        _comparison(table),
+        made_with(_command(table.setting)),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _command(setting: str) -> str:
+    return "make table ROOT=<CIFAR-10>" if setting == "cifar10" else f"make table SETTING={setting}"
+
+
+def _main_table(table: Table) -> str:
+    """MAP of every method, best first, the paper's numbers beside it."""
+    printed = paper.printed(table.setting, METRIC, table="T1")
+    ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(BITS)]
+    header, rows = ["mAP@1000", *(f"{bits} bits" for bits in BITS)], [ceiling]
+    rows += [[method, *(_mean(table, method, bits) for bits in BITS)] for method in _best_first(table)]
+    if printed:
+        header += [f"paper: {bits}" for bits in BITS]
+        rows = [row + _printed(printed.get(paper.METHODS.get(row[0], ""), {})) for row in rows]
+        rows += [
+            [f"{method} (quoted)", *[""] * len(BITS), *_printed(values)]
+            for method, values in printed.items()
+            if method in paper.QUOTED
+        ]
+    return markdown_table(header, rows)
+
+
+def _quoted_note(table: Table) -> str:
+    if not paper.printed(table.setting, METRIC, table="T1"):
+        return ""
+    return (
+        "The paper's numbers are those of its table 1, on other backbones: it fine-tunes a ResNet-50 for NSH, its "
+        "rivals rest on VGG-16 features. *Quoted* methods were not run here."
+    )
+
+
+def _more_table(table: Table) -> str:
+    names = {"P@1000": "P_at_1000", "P@H≤2": "P_at_H2", "seconds": "train_seconds"}
+    header = ["method", *(f"{shown}: {bits}" for shown in names for bits in BITS)]
+    rows = []
+    for method in _best_first(table):
+        found = [(name, table.summaries.get((method, bits))) for name in names.values() for bits in BITS]
+        rows.append([method, *(_plain(summary, name) for name, summary in found)])
+    return markdown_table(header, rows)
+
+
+def _comparison(table: Table) -> str:
+    """NSH against the best rival, at each length where both are measured."""
+    lines = []
+    for bits in BITS:
+        ours = table.best(bits, [method for method in table.methods if paper.is_ours(method)])
+        rival = table.best(bits, [method for method in table.methods if not paper.is_ours(method)])
+        if ours is not None and rival is not None:
+            found, (low, high) = table.compare(ours, rival, bits), table.interval(ours, rival, bits)
+            tie = ", a tie" if found.is_tie else ""
+            lines.append(f"- {bits} bits: {ours} − {rival} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{tie}")
+    if not lines:
+        return ""
+    return "NSH and its best rival, with the 95 % interval of a paired bootstrap over queries:\n\n" + "\n".join(lines)
+
+
+def _best_first(table: Table) -> list[str]:
+    """Methods by their mean over the lengths that are measured, those with missing lengths after the others."""
+
+    def place(method: str) -> tuple[int, float]:
+        there = [table.summaries[method, bits] for bits in BITS if (method, bits) in table.summaries]
+        return len(there), sum(summary.mean(METRIC) for summary in there)
+
+    return sorted(table.methods, key=place, reverse=True)
+
+
+def _mean(table: Table, method: str, bits: int) -> str:
+    summary, best = table.summaries.get((method, bits)), table.best(bits, table.methods)
+    if summary is None or best is None:
+        return MISSING
+    deviation = summary.deviation(METRIC)
+    text = f"{summary.mean(METRIC):.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    if method == best:
+        text = f"**{text}**"
+    elif table.compare(best, method, bits).is_tie:
+        text = f"{text} **≈**"
+    return text if summary.seeds == table.seeds else f"{text} ({summary.seeds} of {table.seeds} seeds)"
+
+
+def _plain(summary: Summary | None, name: str) -> str:
+    if summary is None:
+        return MISSING
+    return f"{summary.mean(name):.0f}" if name == "train_seconds" else f"{summary.mean(name):.3f}"
+
+
+def _printed(values: Mapping[int, Any]) -> list[str]:
+    return [f"{values[bits]:.3f}" if bits in values else "" for bits in BITS]
+
+
+if __name__ == "__main__":
+    run_command(main)

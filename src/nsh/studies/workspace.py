@@ -1,0 +1,160 @@
+"""Where the cells of a setting find their embeddings: made by the pipeline's own stages in a folder of their own.
+
+.cache/studies/<setting>/ is a project without DVC: params.yaml, data/, and made.json, which says what data/ was made
+with. It is made again when parameters, code or images have changed. Knows no method.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nsh.config import Params, change
+from nsh.core.errors import ConfigError, DataError
+from nsh.core.files import read_json, sha256_file, write_json, write_text
+from nsh.studies.sources import code_digest
+
+STUDIES, PIPELINE = Path(".cache/studies"), Path("pipeline")
+STAGES = ("download", "split", "embed")
+OUTPUTS = (
+    *(f"data/split/{name}" for name in ("train.parquet", "query.parquet", "gallery.parquet", "split.json")),
+    *(f"data/embed/{name}" for name in ("train.npy", "views.npy", "query.npy", "gallery.npy", "embed.json")),
+)
+_BACKBONE = {"backbone.name": "mobilenet_v2", "backbone.resample": "bilinear", "embed.views": 8, "embed.seed": 0}
+_WHOLE = {"split.gallery": None, "split.query": None, "split.seed": 0}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cifar10": {
+        "dataset.name": "cifar10",
+        "dataset.labels": "folder",
+        "split.train": 10_000,
+        "backbone.image_size": 128,
+        **_WHOLE,
+        **_BACKBONE,
+    },
+    "fashion-mnist": {
+        "dataset.name": "fashion-mnist",
+        "dataset.labels": "folder",
+        "split.train": None,
+        "backbone.image_size": 96,
+        **_WHOLE,
+        **_BACKBONE,
+    },
+}
+"""What is measured: parameters that differ from params.yaml, or must not."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A setting, ready to be measured in.
+
+    Attributes:
+        setting: its name.
+        folder: has data/split and data/embed, and takes the cells.
+        digest: of the split and the embeddings.
+    """
+
+    setting: str
+    folder: Path
+    digest: str
+
+    @property
+    def embed(self) -> Path:
+        """The embeddings."""
+        return self.folder / "data" / "embed"
+
+    @property
+    def split(self) -> Path:
+        """The labels."""
+        return self.folder / "data" / "split"
+
+
+def prepare(setting: str, changes: Mapping[str, Any], params: Params, *, root: Path | None) -> Workspace:
+    """Run download, split and embed for a setting, unless they were run for the same.
+
+    Args:
+        setting: name of its folder.
+        changes: its parameters, one of `SETTINGS`.
+        params: everything else.
+        root: the user's images, as `dataset.root`; None for images that the download stage finds without, or that are
+            already embedded.
+
+    Raises:
+        ConfigError: `root` is no folder, or the parameters break a rule.
+        DataError: a stage failed; it has said why.
+    """
+    if not PIPELINE.is_dir():
+        raise ConfigError(f"{PIPELINE}/ is not here: run the command in the project's folder")
+    if root is not None:
+        if not root.is_dir():
+            raise ConfigError(f"{root} is no folder: give the folder that holds the images")
+        changes = {**changes, "dataset.root": str(root.resolve())}
+    chosen = change(params, changes)
+    folder, made = STUDIES / setting, describe(chosen, root=root)
+    if not _is_made(folder, made):
+        (folder / "made.json").unlink(missing_ok=True)
+        write_text(folder / "params.yaml", yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False))
+        for stage in STAGES:
+            _run_stage(stage, folder)
+        finish(folder, made)
+    return Workspace(setting, folder, _digest_outputs(read_json(folder / "made.json")))
+
+
+def describe(params: Params, *, root: Path | None) -> dict[str, Any]:
+    """What split and embeddings depend on; `root` counts by what it holds, not by where it is."""
+    values = params.model_dump(mode="json")
+    embed = {name: values["embed"][name] for name in ("views", "seed")}
+    data_set = {name: values["dataset"][name] for name in ("name", "labels")}
+    return {
+        "params": {"dataset": data_set, "split": values["split"], "backbone": values["backbone"], "embed": embed},
+        "code_sha256": code_digest(PIPELINE / f"{stage}.py" for stage in STAGES),
+        "images": None if root is None else _list_images(root),
+    }
+
+
+def finish(folder: Path, made: Mapping[str, Any]) -> None:
+    """Note what the outputs in `folder` were made with, and their digests."""
+    write_json(folder / "made.json", {**made, "outputs": {name: sha256_file(folder / name) for name in OUTPUTS}})
+
+
+def _is_made(folder: Path, wanted: Mapping[str, Any]) -> bool:
+    """Without a root, whatever images are there are the right ones."""
+    try:
+        made = read_json(folder / "made.json")
+    except FileNotFoundError:
+        return False
+    keys = [key for key in wanted if key != "images" or wanted[key] is not None]
+    return all(made[key] == wanted[key] for key in keys) and all((folder / name).is_file() for name in OUTPUTS)
+
+
+def _digest_outputs(made: Mapping[str, Any]) -> str:
+    return hashlib.sha256("\n".join(f"{name} {made['outputs'][name]}" for name in OUTPUTS).encode()).hexdigest()
+
+
+def _list_images(root: Path) -> str:
+    """SHA-256 over the names and sizes of all files in `root`."""
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
+    return digest.hexdigest()
+
+
+def _run_stage(stage: str, folder: Path) -> None:
+    """Run one stage with `folder` as its project; it shows its own progress, and a cut one goes on."""
+    print(f"{stage}, in {folder}", flush=True)
+    if subprocess.run(
+        [sys.executable, (PIPELINE / f"{stage}.py").resolve()], cwd=folder, env=_environment(), check=False
+    ).returncode:
+        raise DataError(f"the stage {stage} of the setting {folder.name} failed, see above")
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with a relative module path made absolute: the stage runs in another folder."""
+    paths = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return os.environ | ({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})

@@ -1,0 +1,57 @@
+import csv
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nsh.studies.cells import make_cell, read_results
+from nsh.studies.document import PAGE, RAW, made_with, write_raw, write_section
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_sections_stand_in_one_order_and_are_replaced_one_by_one(project):
+    write_section("sweep", "## Sweep\n\nold")
+    write_section("cifar10", "## CIFAR-10\n\n| a | b |\n")
+    write_section("sweep", "## Sweep\n\nnew")
+    text = PAGE.read_text()
+    assert text.startswith("# Results\n")
+    assert "old" not in text
+    assert text.index("## CIFAR-10") < text.index("## Sweep\n\nnew")
+    again = text
+    write_section("sweep", "## Sweep\n\nnew\n\n")
+    assert PAGE.read_text() == again
+
+
+def test_raw_figures_are_one_row_a_cell(project, quick, workspace, measure_here):
+    cells = [make_cell(quick, "itq", bits=8, seed=seed) for seed in (0, 1)]
+    measure_here(cells, workspace)
+    results = read_results(cells, workspace)
+    write_raw("digits", [(["itq"], result) for result in results], columns=["method"])
+    text = (RAW / "digits.csv").read_text()
+    assert text.startswith("method,bits,seed,mAP_at_1000,P_at_1000,P_at_H2,train_seconds\n")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [(row["method"], row["bits"], row["seed"]) for row in rows] == [("itq", "8", "0"), ("itq", "8", "1")]
+    assert float(rows[1]["mAP_at_1000"]) == pytest.approx(results[1].figures["mAP_at_1000"], abs=1e-6)
+
+
+def git(*arguments):
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], check=True, capture_output=True)
+
+
+def test_a_section_says_which_code_made_it(project):
+    assert made_with("make table") == "Made with `make table`, outside of git."
+    git("init")
+    Path("params.yaml").write_text("a: 1")
+    git("add", "params.yaml")
+    git("commit", "-m", "first")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout[:12]
+    Path("docs").mkdir()
+    Path("docs/results.md").write_text("what a study writes is no change of the code")
+    assert made_with("make table") == f"Made with `make table` at commit `{commit}`."
+    Path("params.yaml").write_text("a: 2")
+    assert made_with("make table").endswith("and changes that were not committed.")

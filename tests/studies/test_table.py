@@ -1,0 +1,153 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nsh.core.errors import ConfigError, TrainingError
+from nsh.core.metrics import cosine_map
+from nsh.data.split import read_part
+from nsh.studies import ceiling as ceiling_module
+from nsh.studies import table as module
+from nsh.studies.ceiling import measure_ceiling
+from nsh.studies.cells import Cell, Result, make_cell
+from nsh.studies.table import METHODS, main, make_cells, summarise, table_markdown
+
+CEILING = {"mAP_at_1000": 0.531}
+
+
+@pytest.fixture
+def result(tmp_path):
+    """A function that makes a measured cell whose queries' average precisions are `values`."""
+
+    def make(method, bits, seed, values):
+        folder = tmp_path / f"{method}-{bits}-{seed}"
+        folder.mkdir()
+        np.save(folder / "average_precision.npy", np.array(values, dtype=np.float64))
+        figures = {"mAP_at_1000": float(np.mean(values)), "P_at_1000": 0.25, "P_at_H2": 0.125, "train_seconds": 61.7}
+        cell = Cell(method=method, parameters={}, bits=bits, seed=seed, changed={})
+        return Result(cell, folder, figures, [])
+
+    return make
+
+
+def rows(text, start):
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith(start)
+    ]
+
+
+@pytest.fixture
+def hard():
+    """Average precisions of 400 queries."""
+    return np.random.default_rng(0).uniform(0.2, 0.6, size=400)
+
+
+def test_means_spreads_ties_and_what_is_missing(result, hard):
+    noise = np.random.default_rng(1).normal(0, 0.1, size=400)
+    results = [result("nsh", 16, seed, hard + 0.1 + seed / 1000) for seed in range(3)]
+    results += [result("itq", 16, seed, hard - 0.05) for seed in range(2)]
+    results += [result("mbe", 16, seed, hard + 0.0995 + noise - noise.mean()) for seed in range(3)]
+    text = table_markdown(summarise("cifar10", results, ceiling=CEILING), heading="Of these images.")
+    mean = hard.mean()
+    assert rows(text, "| float embedding")[0][1:4] == ["0.531"] * 3
+    nsh, itq, mbe = (rows(text, f"| {name} |") for name in ("nsh", "itq", "mbe"))
+    assert nsh[0] == ["nsh", f"**{mean + 0.101:.3f} ± 0.001**", "missing", "missing", "0.706", "0.733", "0.756"]
+    assert mbe[0][1] == f"{mean + 0.0995:.3f} ± 0.000 **≈**"
+    assert itq[0][1] == f"{mean - 0.05:.3f} ± 0.000 (2 of 3 seeds)"
+    assert nsh[1] == ["nsh", "0.250", "missing", "missing", "0.125", "missing", "missing", "62", "missing", "missing"]
+    assert rows(text, "| lsh |")[0] == ["lsh", "missing", "missing", "missing", "", "", ""]
+    assert rows(text, "| BinGAN (quoted)") == [["BinGAN (quoted)", "", "", "", "0.476", "0.512", "0.520"]]
+    assert len([line for line in text.splitlines() if "(quoted)" in line]) == 6
+    assert "- 16 bits: nsh − mbe = +0.0015 [-0.0" in text
+    assert ", a tie" in text
+    assert "- 32 bits" not in text
+    assert "make table" in text
+
+
+def test_the_best_stands_first_and_half_measured_methods_behind_whole_ones(result, hard):
+    results = [
+        result(method, bits, 0, hard + gain) for bits in (16, 32, 64) for method, gain in (("itq", 0), ("lsh", -0.1))
+    ]
+    results.append(result("nsh", 16, 0, hard + 0.2))
+    text = table_markdown(summarise("fashion-mnist", results, ceiling=CEILING), heading="Of these images.")
+    assert [row[0] for row in rows(text, "| ")][2:6] == ["float embedding, cosine", "itq", "lsh", "nsh"]
+    assert "paper" not in text
+    assert "quoted" not in text
+
+
+def test_every_method_of_the_house_has_a_row(result, hard):
+    text = table_markdown(summarise("cifar10", [], ceiling=CEILING), heading="Nothing yet.")
+    assert all(rows(text, f"| {method} |")[0][1:4] == ["missing"] * 3 for method in METHODS)
+    assert "best rival" not in text
+
+
+def test_the_first_seed_of_all_comes_before_the_second_of_any(params):
+    cells = make_cells(params, ["nsh", "itq"], bits=(16, 32), seeds=2)
+    assert [cell.name for cell in cells[:5]] == [
+        "nsh 16 bits seed 0",
+        "itq 16 bits seed 0",
+        "nsh 32 bits seed 0",
+        "itq 32 bits seed 0",
+        "nsh 16 bits seed 1",
+    ]
+
+
+def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(workspace, monkeypatch):
+    found = measure_ceiling(workspace, progress=lambda iterable, **rest: iterable)
+    sides = [np.load(workspace.embed / f"{part}.npy") for part in ("query", "gallery")]
+    labels = [read_part(workspace.split, part).labels for part in ("query", "gallery")]
+    assert found["mAP_at_1000"] == pytest.approx(cosine_map(*sides, *labels, k=1000)["mAP_at_1000"], abs=1e-6)
+    monkeypatch.setattr(ceiling_module, "cosine_map", None)
+    assert measure_ceiling(workspace, progress=None) == found
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, quick, workspace):
+    """A function that runs `make table` on the digits, with other arguments."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "read_params", lambda: quick)
+    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["table", *arguments])
+        main()
+
+    return run
+
+
+def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, workspace, measure_here, capsys):
+    measure_here([make_cell(quick, method, bits=16, seed=0) for method in ("lsh", "itq")], workspace)
+    command("--methods", "itq", "--bits", "16", "--seeds", "1", "--jobs", "1")
+    page = Path("docs/results.md").read_text()
+    assert page.split("<!-- cifar10 -->")[1].strip() in capsys.readouterr().out
+    assert rows(page, "| itq |")[0][1].endswith("(1 of 3 seeds)")
+    assert rows(page, "| lsh |")[0][1].endswith("(1 of 3 seeds)")  # measured before
+    assert rows(page, "| nsh |")[0][1:4] == ["missing"] * 3
+    raw = list(csv.DictReader(Path("docs/results/cifar10.csv").read_text().splitlines()))
+    assert [(row["method"], row["bits"]) for row in raw] == [("itq", "16"), ("lsh", "16")]
+
+
+def test_a_failed_cell_is_told_after_the_table_is_written(command, monkeypatch):
+    monkeypatch.setattr(module, "run", lambda *arguments: ["itq 16 bits seed 0 failed: error: why (log)"])
+    with pytest.raises(TrainingError, match="1 cells failed and are marked as missing:\nitq 16 bits"):
+        command("--methods", "itq")
+    assert rows(Path("docs/results.md").read_text(), "| itq |")[0][1] == "missing"
+
+
+def test_without_methods_the_table_is_only_written(command, monkeypatch):
+    wanted = []
+    monkeypatch.setattr(module, "run", lambda cells, *rest: wanted.extend(cells) or [])
+    command("--methods")
+    assert wanted == []
+    assert Path("docs/results.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [(["--methods", "itg"], ConfigError), (["--seeds", "0"], SystemExit), (["--setting", "digits"], SystemExit)],
+)
+def test_arguments_that_cannot_be_are_refused(command, arguments, error):
+    with pytest.raises(error):
+        command(*arguments)
+    assert not Path("docs").exists()
