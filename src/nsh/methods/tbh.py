@@ -11,7 +11,7 @@ steps (details from ymcidence/TBH, facts only).
 Ours: x is standardised, so the decoder's last layer is linear; encoder and critics descend at once, on one Adam, the
 critics' gradient reversed where it enters the encoder (for Adam the same as two optimisers in lockstep), so that the
 loss that is reported is their sum; about a hundredth of the steps, ten times as large, in smaller batches. That is
-far from the published budget, and shows (docs/experiments.md).
+far from the published budget, and so are the results (docs/experiments.md).
 """
 
 from dataclasses import dataclass
