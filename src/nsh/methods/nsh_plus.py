@@ -11,8 +11,8 @@ What is ours:
 - Embeddings are projected on the directions in which images differ and their views do not (`nsh.methods.whitening`);
   neighbours are found there, and both heads start from there, with one hidden layer in common.
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
-  on codes: Qiu et al., IJCAI 2021) keeps the bits apart and balanced, which a hidden layer under SortedNCE alone does
-  not: it collapses. L_R, which pulls at bits that this has balanced, is left out.
+  on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
+  alone ends in codes that are all equal. L_R, which would pull at bits that are balanced already, is left out.
 - Lists are longer than a batch: a queue holds the codes and latents of the steps before (`nsh.methods.sorted_queue`).
 - The loss is symmetric: either side of a pair is the anchor once.
 """
