@@ -12,7 +12,7 @@ What is ours:
   neighbours are found there, and both heads start from there, with one hidden layer in common.
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
-  alone ends in codes that are all equal. L_R, which would pull at bits that are balanced already, is left out.
+  alone ended at chance. L_R, which would pull at bits that are balanced already, is left out.
 - Lists are longer than a batch: a queue holds the codes and latents of the steps before (`nsh.methods.sorted_queue`).
 - The loss is symmetric: either side of a pair is the anchor once.
 """
