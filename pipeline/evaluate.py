@@ -1,5 +1,7 @@
 """Stage evaluate: codes and the split's labels -> metrics/<method>-<bits>.json and metrics/curves/<method>-<bits>/.
 
+metrics/curves/ also gets average_precision.csv, one row a query in the order of the codes, from which compare tells
+differences from chance. It is small text and lies in git as the curves do: so a fresh clone has nothing to do.
 An image that could not be encoded is neither searched for nor found, and is counted in the protocol.
 """
 
@@ -78,6 +80,7 @@ def _write(evaluation: Evaluation, protocol: dict[str, Any], *, key: str) -> Non
     with atomic_folder(METRICS / "curves" / key) as folder:
         for name, table in evaluation.curves.items():
             write_text(folder / f"{name}.csv", to_csv(table))
+        write_text(folder / "average_precision.csv", to_csv({"average_precision": evaluation.average_precision}))
     # Twelve decimals are far below what a query more or less changes, and above a processor's last bits.
     metrics = {name: round(value, 12) for name, value in evaluation.metrics.items()}
     write_json(METRICS / f"{key}.json", metrics | {"protocol": protocol})

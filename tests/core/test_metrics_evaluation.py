@@ -117,6 +117,17 @@ def test_every_figure_is_its_definition(search):
 
 
 @given(searches())
+def test_the_mean_is_over_what_each_query_has(search):
+    codes, labels, k = search
+    found = measure(codes, labels, k=k)
+    assert found.average_precision.shape == (len(codes[0]),)
+    assert found.average_precision.mean() == pytest.approx(found.metrics[f"mAP_at_{k}"], abs=1e-12)
+    for row, own in enumerate(found.average_precision):
+        alone = measure((codes[0][row : row + 1], codes[1]), (labels[0][row : row + 1], labels[1]), k=k)
+        assert alone.metrics[f"mAP_at_{k}"] == own
+
+
+@given(searches())
 def test_every_curve_is_its_definition(search):
     codes, labels, k = search
     curves = measure(codes, labels, k=k).curves

@@ -105,6 +105,9 @@ def test_writes_figures_protocol_and_curves(project):
         header, *lines = read_curve(name)
         assert tuple(header) == columns
         assert len(lines) == len(expected.curves[name][columns[0]])
+    header, *lines = read_curve("average_precision")
+    assert header == ["average_precision"]
+    assert [float(line[0]) for line in lines] == pytest.approx(expected.average_precision, abs=1e-6)
 
 
 def test_records_the_pair_once_its_figures_are_written(project, capsys, tmp_path):
@@ -142,6 +145,7 @@ def test_without_labels_the_files_are_there_with_label_free_figures(tmp_path, mo
     assert "empty_ball_share" in written
     assert not any(name.startswith(("mAP", "P_", "recall")) for name in written)
     assert {name: tuple(read_curve(name)[0]) for name in CURVES} == CURVES
+    assert read_curve("average_precision") == [["average_precision"]]
 
 
 def test_codes_of_other_images_are_refused(project):

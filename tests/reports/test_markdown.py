@@ -1,5 +1,8 @@
 import dataclasses
 
+import numpy as np
+
+from nsh.core.metrics import bootstrap_interval
 from nsh.reports.markdown import results_markdown
 
 
@@ -27,6 +30,39 @@ def test_every_pair_stands_beside_the_paper(measured, heading):
     assert "queries and gallery are the paper's" in text
     assert "![Training loss](training.png)" in text
     assert "retrieval.png" not in text
+
+
+def precise(measure, method, values):
+    return dataclasses.replace(measure(method, 16, float(values.mean())), average_precision=values)
+
+
+def test_what_chance_could_turn_is_a_tie(measure, heading):
+    hard, noise = np.random.default_rng(0).uniform(0.2, 0.6, 400), np.random.default_rng(1).normal(0, 0.1, 400)
+    values = {"nsh": hard + 0.101, "mbe": hard + 0.1 + noise - noise.mean(), "itq": hard + 0.05}
+    text = results_markdown([precise(measure, name, row) for name, row in values.items()], heading, pictures=[])
+    mean = hard.mean()
+    shown = {name: table_rows(text, f"| {name} |")[0][2] for name in values}
+    assert shown == {"nsh": f"**{mean + 0.101:.4f}**", "mbe": f"{mean + 0.1:.4f} **≈**", "itq": f"{mean + 0.05:.4f}"}
+    low, high = bootstrap_interval(values["nsh"], values["mbe"], seed=0)
+    assert f"- 16 bits: nsh − mbe = +0.0010 [{low:+.4f}, {high:+.4f}], a tie" in text
+
+
+def test_a_single_query_proves_nothing(measure, heading):
+    pair = [precise(measure, name, np.array([value])) for name, value in (("nsh", 0.5), ("itq", 0.25))]
+    text = results_markdown(pair, heading, pictures=[])
+    assert "bootstrap" not in text
+    assert table_rows(text, "| itq |")[0][2] == "0.2500"
+
+
+def test_methods_that_nobody_ran_are_quoted(measured, heading):
+    text = results_markdown(measured, heading, pictures=[])
+    assert table_rows(text, "| BinGAN")[0][0] == "BinGAN (quoted)"
+    assert table_rows(text, "| CIBHash")[0][0] == "CIBHash"
+
+
+def test_without_nsh_or_without_a_rival_nothing_is_compared(measure, heading):
+    for method in ("nsh", "itq"):
+        assert "bootstrap" not in results_markdown([measure(method, 16, 0.5)], heading, pictures=[])
 
 
 def test_other_images_get_no_number_of_the_paper(measured, heading):

@@ -2,7 +2,7 @@ from collections import Counter
 
 from nsh.methods import METHODS
 from nsh.reports import paper
-from nsh.reports.paper import printed, read_paper
+from nsh.reports.paper import QUOTED, printed, read_paper
 
 
 def test_the_tables_are_whole():
@@ -25,6 +25,13 @@ def test_every_printed_map_is_above_precision():
     pairs = [(mean[method][bits], value) for method, values in precision.items() for bits, value in values.items()]
     assert len(pairs) == 27
     assert all(ours > value for ours, value in pairs)
+
+
+def test_every_printed_method_is_run_here_or_quoted():
+    printed_methods = set(printed("cifar10", "mAP_at_1000", table="T1"))
+    ours = set(paper.METHODS.values())
+    assert ours | set(QUOTED) == printed_methods
+    assert not ours & set(QUOTED)
 
 
 def test_another_data_set_or_k_has_no_printed_number():

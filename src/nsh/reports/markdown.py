@@ -5,6 +5,7 @@ Only what was measured is shown; the paper's numbers stand beside ours where dat
 
 from collections.abc import Sequence
 
+from nsh.core.metrics import bootstrap_interval, paired_difference
 from nsh.reports import paper
 from nsh.reports.measured import Heading, Measured
 from nsh.reports.numbers import printed_for
@@ -21,7 +22,7 @@ PICTURES = {
 def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
     """The report, with the pictures named in `pictures` (of `PICTURES`)."""
     parts = ["# Results", _describe(heading), _main_table(measured, heading), _bit_table(measured)]
-    parts += [_paper_section(measured, heading)]
+    parts += [_significance(measured, heading), _paper_section(measured, heading)]
     parts += [
         "\n".join(f"## {PICTURES[name]}\n\n![{PICTURES[name]}]({name})\n" for name in PICTURES if name in pictures)
     ]
@@ -56,7 +57,7 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
     rows = [["float embedding, cosine", "", *(_four(heading.ceiling.get(name)) for name in names.values())]]
     for item in measured:
         figures = [_four(item.metrics[name]) for name in names.values()]
-        figures[0] = f"**{figures[0]}**" if item.key in best else figures[0]
+        figures[0] = _mark(figures[0], item, best[item.bits])
         rows.append([item.method, str(item.bits), *figures])
     header = ["method", "bits", *names]
     if with_paper:
@@ -64,8 +65,38 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
         rows = [[*row[:3], _three(printed.get(f"{row[0]}-{row[1]}")), *row[3:]] for row in rows]
     return (
         f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is "
-        "the expectation over random orders of equal distances. A query without a hit counts 0.\n\n"
+        "the expectation over random orders of equal distances. A query without a hit counts 0. **≈** marks what is "
+        "less than two standard errors behind the best of its length (of the difference, query by query): a tie.\n\n"
         + markdown_table(header, rows)
+    )
+
+
+def _mark(figure: str, item: Measured, best: Measured) -> str:
+    """The best is bold, a tie with it marked; a single query tells nothing."""
+    if item is best:
+        return f"**{figure}**"
+    queries = best.average_precision, item.average_precision
+    return f"{figure} **≈**" if len(queries[0]) > 1 and paired_difference(*queries).is_tie else figure
+
+
+def _significance(measured: Sequence[Measured], heading: Heading) -> str:
+    """NSH against its best rival, at each length where both are there."""
+    metric, lines = f"mAP_at_{heading.k}", []
+    if not all(metric in item.metrics and len(item.average_precision) > 1 for item in measured):
+        return ""
+    ours = _best([item for item in measured if paper.is_ours(item.method)], metric)
+    rivals = _best([item for item in measured if not paper.is_ours(item.method)], metric)
+    for bits in sorted(ours.keys() & rivals.keys()):
+        first, second = ours[bits].average_precision, rivals[bits].average_precision
+        found, (low, high) = paired_difference(first, second), bootstrap_interval(first, second, seed=0)
+        tie = ", a tie" if found.is_tie else ""
+        names = f"{ours[bits].method} − {rivals[bits].method}"
+        lines.append(f"- {bits} bits: {names} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{tie}")
+    if not lines:
+        return ""
+    return (
+        "NSH and its best rival, with the 95 % interval of a bootstrap over the queries, each of which both have "
+        "answered. It tells what other queries would change, not what another training would.\n\n" + "\n".join(lines)
     )
 
 
@@ -95,14 +126,19 @@ def _paper_section(measured: Sequence[Measured], heading: Heading) -> str:
     if not printed:
         return ""
     lengths = sorted({bits for values in printed.values() for bits in values})
-    rows = [[method, *(_three(values.get(bits)) for bits in lengths)] for method, values in printed.items()]
+    rows = [[_quote(method), *(_three(values.get(bits)) for bits in lengths)] for method, values in printed.items()]
     for method in dict.fromkeys(item.method for item in measured):
         ours = {item.bits: item.metrics.get(metric) for item in measured if item.method == method}
         rows.append([f"**{method}, ours**", *(_three(ours.get(bits)) for bits in lengths)])
     return (
-        f"## Beside the paper\n\nmAP@{heading.k} as printed in table 1 of the NSH paper. "
+        f"## Beside the paper\n\nmAP@{heading.k} as printed in table 1 of the NSH paper, *quoted* where nobody ran it "
+        "here. "
         f"{_compare_protocol(heading)}\n\n" + markdown_table(["method", *(f"{bits} bits" for bits in lengths)], rows)
     )
+
+
+def _quote(method: str) -> str:
+    return f"{method} (quoted)" if method in paper.QUOTED else method
 
 
 def _compare_protocol(heading: Heading) -> str:
@@ -116,13 +152,13 @@ def _compare_protocol(heading: Heading) -> str:
     )
 
 
-def _best(measured: Sequence[Measured], metric: str) -> set[str]:
-    """Keys of the best pair at each code length."""
+def _best(measured: Sequence[Measured], metric: str) -> dict[int, Measured]:
+    """The best pair at each code length."""
     best: dict[int, Measured] = {}
     for item in measured:
         if item.bits not in best or item.metrics[metric] > best[item.bits].metrics[metric]:
             best[item.bits] = item
-    return {item.key for item in best.values()}
+    return best
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

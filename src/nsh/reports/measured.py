@@ -25,6 +25,7 @@ class Measured:
     metrics: dict[str, float]
     protocol: dict[str, Any]
     curves: dict[str, Columns]  # by name, see `nsh.core.metrics.CURVES`; columns without rows if nothing is labelled
+    average_precision: NDArray[np.float64]  # [queries], in the order of the codes; [0] if nothing is labelled
     history: list[dict[str, float]]  # one row an epoch, with "epoch" and "loss"
 
     @property
@@ -62,12 +63,22 @@ def _read_pair(folder: Path, method: str, bits: int) -> Measured:
     key = f"{method}-{bits}"
     try:
         document = read_json(folder / "metrics" / f"{key}.json")
-        curves = {name: _read_columns(folder / "metrics" / "curves" / key / f"{name}.csv") for name in CURVES}
+        tables = folder / "metrics" / "curves" / key
+        curves = {name: _read_columns(tables / f"{name}.csv") for name in CURVES}
+        precisions = _read_columns(tables / "average_precision.csv")["average_precision"]
         history = read_json(folder / "models" / key / "history.json")
     except FileNotFoundError as error:
         raise DataError(f"{error.filename} is not here: run `dvc repro evaluate@{key}`") from error
     protocol = document.pop("protocol")
-    return Measured(method=method, bits=bits, metrics=document, protocol=protocol, curves=curves, history=history)
+    return Measured(
+        method=method,
+        bits=bits,
+        metrics=document,
+        protocol=protocol,
+        curves=curves,
+        average_precision=precisions,
+        history=history,
+    )
 
 
 def _read_columns(path: Path) -> Columns:
