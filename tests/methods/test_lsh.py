@@ -63,3 +63,10 @@ def test_more_bits_than_features_are_no_hindrance():
     data = draw_data(dim=4)
     head, _ = fit(data, 32)
     assert head(torch.from_numpy(data.features)).shape == (50, 32)
+
+
+def test_the_seed_and_it_alone_draws_the_hyperplanes():
+    data = draw_data()
+    weights = [fit(data, 6, seed=seed)[0].linear.weight for seed in (5, 5, 6)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.allclose(weights[0], weights[2])

@@ -73,6 +73,10 @@ def test_more_bits_than_directions_are_refused_with_their_number():
         fit(data, bits=9)
     with pytest.raises(TrainingError, match="4 bits asked for, 2 found in 3 training images"):
         fit(draw_data(count=3))
+    with pytest.raises(
+        TrainingError, match="0 found in 1 training images with 8 features; choose fewer bits, more images"
+    ):
+        fit(draw_data(count=1))
 
 
 def test_the_seed_changes_nothing():

@@ -40,7 +40,8 @@ class Pcah:
         if found < bits:
             raise TrainingError(
                 f"PCAH needs a direction of variance for each bit: {bits} bits asked for, {found} found in "
-                f"{len(features)} training images with {data.dim} features; choose bits <= {found} or more images"
+                f"{len(features)} training images with {data.dim} features; choose fewer bits, more images or "
+                "a backbone with longer embeddings"
             )
         report({"epoch": 1, "loss": rounding_error(projected)})
         head = self.head(data.dim, bits)
