@@ -99,6 +99,21 @@ def test_first_bits_halve_the_box():
     assert float(logits.max()) == pytest.approx(1, abs=1e-5)
 
 
+def test_a_wide_direction_of_little_variance_does_not_take_part_in_few_bits():
+    """As in the authors' program: min(bits, dim) directions by variance, whatever a single image does in others."""
+    generator = np.random.default_rng(0)
+    features = np.full((200, 3), 2.0)
+    features[:, 0] += generator.uniform(-0.4, 0.4, size=200)
+    features[0, 1] += 2
+    features = features.astype(np.float32)
+    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    components = (unit - unit.mean(axis=0)) @ np.linalg.svd(unit - unit.mean(axis=0))[2].T
+    assert np.ptp(components[:, 1]) > np.ptp(components[:, 0]), "or nothing is tested"
+    found = fit(data, 1)[0](torch.from_numpy(features)).detach().numpy()
+    np.testing.assert_allclose(found, slow_sh(features, 1), atol=1e-4)
+
+
 def test_more_bits_than_features_are_no_hindrance():
     data = draw_data(dim=3)
     head, [row] = fit(data, bits=40)
