@@ -135,7 +135,7 @@ def test_the_same_codes_give_the_same_bytes(project):
         run()
         contents.append({path: path.read_bytes() for path in Path("metrics").rglob("*") if path.is_file()})
     assert contents[0] == contents[1]
-    assert len(contents[0]) == 1 + len(CURVES)
+    assert len(contents[0]) == 1 + len(CURVES) + 1  # figures, curves, average precision of each query
 
 
 def test_without_labels_the_files_are_there_with_label_free_figures(tmp_path, monkeypatch, project):

@@ -98,6 +98,7 @@ def finish(project) -> Callable[..., None]:
         write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
         write_text(curves / "pr_ranking.csv", "rank,recall,precision\n1,0.1,0.75\n9,1,0.25\n")
         write_text(curves / "pr_lookup.csv", "radius,recall,precision,empty_share\n0,0.1,0.75,0.5\n")
+        write_text(curves / "average_precision.csv", "average_precision\n0.75\n0.25\n")
 
     return write
 

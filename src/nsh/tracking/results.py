@@ -13,7 +13,7 @@ from typing import Any
 from nsh.core.errors import TrackingError
 from nsh.core.files import read_json, sha256_file
 
-CURVES = ("precision_at_k", "pr_ranking", "pr_lookup")
+CURVES = ("precision_at_k", "pr_ranking", "pr_lookup", "average_precision")
 
 
 @dataclass(frozen=True)
