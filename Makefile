@@ -86,6 +86,10 @@ STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(
 table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist
 	python -m nsh.studies.table $(STUDY)
 
+.PHONY: ablation
+ablation: setup  ## NSH with each part taken out, beside the paper's table 3: make ablation ROOT=<CIFAR-10>
+	python -m nsh.studies.ablation $(STUDY)
+
 .PHONY: clean
 clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay
 	rm -rf .cache/nsh .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

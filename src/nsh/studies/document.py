@@ -10,9 +10,13 @@ from typing import Any
 
 from nsh.core.files import write_text
 from nsh.studies.cells import Result
+from nsh.studies.summary import Summary
+from nsh.studies.workspace import SETTINGS
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
-SECTIONS = ("cifar10", "fashion-mnist", "ablation", "sweep", "figures")
+STUDIES = ("ablation", "sweep", "figures")
+SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
+MISSING = "missing"
 FIGURES = ("mAP_at_1000", "P_at_1000", "P_at_H2", "train_seconds")
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
@@ -39,6 +43,15 @@ def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, column
         figures = [f"{result.figures[figure]:.6g}" for figure in FIGURES]
         writer.writerow([*values, result.cell.bits, result.cell.seed, *figures])
     write_text(RAW / f"{name}.csv", text.getvalue())
+
+
+def mean_text(summary: Summary | None, name: str, *, seeds: int) -> str:
+    """A figure over the seeds with its spread; how many there are where it is not the `seeds` that there should be."""
+    if summary is None:
+        return MISSING
+    deviation = summary.deviation(name)
+    text = f"{summary.mean(name):.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    return text if summary.seeds == seeds else f"{text} ({summary.seeds} of {seeds} seeds)"
 
 
 def made_with(command: str) -> str:
