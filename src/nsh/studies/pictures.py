@@ -42,7 +42,9 @@ def draw_sweep(panels: Sequence[Panel], *, label: str) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2 * PANEL, 0.82 * PANEL * rows + 0.4), layout="constrained")
         grid = figure.subplots(rows, 2, squeeze=False, sharey=True)
-        for axes, panel in zip(grid.flat, panels, strict=True):
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for axes, panel in zip(grid.flat, panels, strict=False):
             for method, line in panel.lines.items():
                 _draw_line(axes, line, method=method, place=methods.index(method))
             if panel.chosen is not None:
