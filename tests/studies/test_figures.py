@@ -35,7 +35,8 @@ def test_what_is_there_is_drawn(command, quick, workspace, measure_here):
     for path in pictures:
         assert f"](results/{path.name})" in section
         assert path.stat().st_size < 300_000
-        assert min(Image.open(path).size) > 300
+        with Image.open(path) as image:
+            assert min(image.size) > 300
     assert 'make figures ROOT=<CIFAR-10> METHODS="itq lsh"' in section
     assert "60 queries" in section
 
