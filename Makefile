@@ -86,6 +86,18 @@ STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(
 table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist
 	python -m nsh.studies.table $(STUDY)
 
+.PHONY: ablation
+ablation: setup  ## NSH with each part taken out, beside the paper's table 3: make ablation ROOT=<CIFAR-10>
+	python -m nsh.studies.ablation $(STUDY)
+
+.PHONY: sweep
+sweep: setup  ## What temperatures, m and short codes do to NSH, as the paper's figure 5: make sweep ROOT=<CIFAR-10>
+	python -m nsh.studies.sweep $(STUDY)
+
+.PHONY: figures
+figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make table has measured
+	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(METHODS),--methods $(METHODS))
+
 .PHONY: clean
 clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay
 	rm -rf .cache/nsh .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

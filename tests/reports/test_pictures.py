@@ -52,5 +52,14 @@ def test_without_labels_bars_show_what_is_known(measure):
     assert [axes.get_title() for axes in figure.axes] == ["Queries with nothing within radius 2"]
 
 
+def test_a_pair_that_is_missing_leaves_a_gap_and_no_other_out(measured):
+    parted = [item for item in measured if item.key != "nsh-16"]
+    bars = {bars.get_label(): bars for bars in pictures.draw_radius_two(parted).axes[0].containers}
+    (nsh,) = bars["nsh"].patches
+    assert nsh.get_center()[0] == pytest.approx(0.8, abs=0.01)  # at 32 bits, left of itq's
+    (legend,) = pictures.draw_precision_recall(parted).legends
+    assert sorted(text.get_text() for text in legend.get_texts()) == ["itq", "nsh"]
+
+
 def _rgb(colour):
     return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]

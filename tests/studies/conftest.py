@@ -14,7 +14,7 @@ from nsh.core.files import write_json
 from nsh.data.split import Rows, Split, write
 from nsh.studies import cells as cells_module
 from nsh.studies import workspace as workspaces
-from nsh.studies.cells import Cell
+from nsh.studies.cells import Cell, Result
 from nsh.studies.measure import main
 from nsh.studies.workspace import Workspace
 
@@ -80,6 +80,21 @@ def measure_here(monkeypatch) -> Callable[[Sequence[Cell], Workspace], None]:
             main()
 
     return measure
+
+
+@pytest.fixture
+def result(tmp_path):
+    """A function that makes a measured cell whose queries' average precisions are `values`."""
+
+    def make(method, bits, seed, values):
+        folder = tmp_path / f"{method}-{bits}-{seed}-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        np.save(folder / "average_precision.npy", np.array(values, dtype=np.float64))
+        figures = {"mAP_at_1000": float(np.mean(values)), "P_at_1000": 0.25, "P_at_H2": 0.125, "train_seconds": 61.7}
+        cell = Cell(method=method, parameters={}, bits=bits, seed=seed, changed={})
+        return Result(cell, folder, figures, [])
+
+    return make
 
 
 @pytest.fixture

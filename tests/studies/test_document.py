@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from nsh.studies.cells import make_cell, read_results
-from nsh.studies.document import PAGE, RAW, made_with, write_raw, write_section
+from nsh.studies.document import PAGE, RAW, made_with, mean_text, write_raw, write_section
+from nsh.studies.summary import Summary
 
 
 @pytest.fixture
@@ -15,16 +16,31 @@ def project(tmp_path, monkeypatch):
 
 
 def test_sections_stand_in_one_order_and_are_replaced_one_by_one(project):
-    write_section("sweep", "## Sweep\n\nold")
+    write_section("cifar10-sweep", "## Sweep\n\nold")
     write_section("cifar10", "## CIFAR-10\n\n| a | b |\n")
-    write_section("sweep", "## Sweep\n\nnew")
+    write_section("cifar10-sweep", "## Sweep\n\nnew")
     text = PAGE.read_text()
     assert text.startswith("# Results\n")
     assert "old" not in text
     assert text.index("## CIFAR-10") < text.index("## Sweep\n\nnew")
     again = text
-    write_section("sweep", "## Sweep\n\nnew\n\n")
+    write_section("cifar10-sweep", "## Sweep\n\nnew\n\n")
     assert PAGE.read_text() == again
+
+
+def test_each_setting_has_its_table_and_its_studies_together(project):
+    for name in ("fashion-mnist-sweep", "cifar10-figures", "fashion-mnist", "cifar10"):
+        write_section(name, f"of {name}")
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("of ")]
+    assert lines == ["of cifar10", "of cifar10-figures", "of fashion-mnist", "of fashion-mnist-sweep"]
+
+
+def test_a_figure_tells_its_spread_and_how_many_seeds_it_has(result):
+    three = Summary([result("itq", 16, seed, [0.25 + seed / 100]) for seed in range(3)])
+    assert mean_text(three, "mAP_at_1000", seeds=3) == "0.260 ± 0.010"
+    assert mean_text(three, "P_at_1000", seeds=4) == "0.250 ± 0.000 (3 of 4 seeds)"
+    assert mean_text(Summary(three.results[:1]), "mAP_at_1000", seeds=1) == "0.250"
+    assert mean_text(None, "mAP_at_1000", seeds=1) == "missing"
 
 
 def test_raw_figures_are_one_row_a_cell(project, quick, workspace, measure_here):

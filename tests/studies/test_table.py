@@ -10,25 +10,10 @@ from nsh.data.split import read_part
 from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling
-from nsh.studies.cells import Cell, Result, make_cell
+from nsh.studies.cells import make_cell
 from nsh.studies.table import METHODS, main, make_cells, summarise, table_markdown
 
 CEILING = {"mAP_at_1000": 0.531}
-
-
-@pytest.fixture
-def result(tmp_path):
-    """A function that makes a measured cell whose queries' average precisions are `values`."""
-
-    def make(method, bits, seed, values):
-        folder = tmp_path / f"{method}-{bits}-{seed}"
-        folder.mkdir()
-        np.save(folder / "average_precision.npy", np.array(values, dtype=np.float64))
-        figures = {"mAP_at_1000": float(np.mean(values)), "P_at_1000": 0.25, "P_at_H2": 0.125, "train_seconds": 61.7}
-        cell = Cell(method=method, parameters={}, bits=bits, seed=seed, changed={})
-        return Result(cell, folder, figures, [])
-
-    return make
 
 
 def rows(text, start):
@@ -121,7 +106,7 @@ def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, work
     command("--methods", "itq", "--bits", "16", "--seeds", "1", "--jobs", "1")
     page = Path("docs/results.md").read_text()
     assert page.split("<!-- cifar10 -->")[1].strip() in capsys.readouterr().out
-    assert rows(page, "| itq |")[0][1].endswith("(1 of 3 seeds)")
+    assert rows(page, "| itq |")[0][1].endswith("(1 of 3 seeds)**")
     assert rows(page, "| lsh |")[0][1].endswith("(1 of 3 seeds)")  # measured before
     assert rows(page, "| nsh |")[0][1:4] == ["missing"] * 3
     raw = list(csv.DictReader(Path("docs/results/cifar10.csv").read_text().splitlines()))

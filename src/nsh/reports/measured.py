@@ -64,8 +64,8 @@ def _read_pair(folder: Path, method: str, bits: int) -> Measured:
     try:
         document = read_json(folder / "metrics" / f"{key}.json")
         tables = folder / "metrics" / "curves" / key
-        curves = {name: _read_columns(tables / f"{name}.csv") for name in CURVES}
-        precisions = _read_columns(tables / "average_precision.csv")["average_precision"]
+        curves = {name: read_columns(tables / f"{name}.csv") for name in CURVES}
+        precisions = read_columns(tables / "average_precision.csv")["average_precision"]
         history = read_json(folder / "models" / key / "history.json")
     except FileNotFoundError as error:
         raise DataError(f"{error.filename} is not here: run `dvc repro evaluate@{key}`") from error
@@ -81,7 +81,8 @@ def _read_pair(folder: Path, method: str, bits: int) -> Measured:
     )
 
 
-def _read_columns(path: Path) -> Columns:
+def read_columns(path: Path) -> Columns:
+    """A curve's CSV, column by column: float64, [0] each where there are no rows."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)

@@ -5,7 +5,7 @@ panel. The same numbers give the same bytes (see `to_png`).
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -94,7 +94,7 @@ def draw_radius_two(measured: Sequence[Measured]) -> Figure:
         for name, axes in zip(shown, all_axes, strict=True):
             _draw_bars(axes, measured, name)
             axes.set(title=titles[name], xlabel="bits", ylim=(0, 1.08))
-        _outside_legend(figure, all_axes[0])
+        outside_legend(figure, all_axes)
         return figure
 
 
@@ -115,7 +115,7 @@ def draw_training(measured: Sequence[Measured]) -> Figure:
             axes.set(title=method, xlabel="epoch")
             axes.xaxis.get_major_locator().set_params(integer=True)
         all_axes[0].set_ylabel("training loss")
-        _outside_legend(figure, all_axes[0])
+        outside_legend(figure, all_axes)
         return figure
 
 
@@ -150,8 +150,9 @@ def _draw_bars(axes: "Axes", measured: Sequence[Measured], name: str) -> None:
     lengths = sorted({item.bits for item in measured})
     width = 0.8 / len(methods)
     for place, method in enumerate(methods):
-        values = [item.metrics[name] for item in measured if item.method == method]
-        left = np.arange(len(lengths)) + (place - (len(methods) - 1) / 2) * width
+        there = [item for item in measured if item.method == method]
+        values = [item.metrics[name] for item in there]
+        left = np.array([lengths.index(item.bits) for item in there]) + (place - (len(methods) - 1) / 2) * width
         bars = axes.bar(left, values, width * 0.92, label=method, color=COLOURS[place % len(COLOURS)])
         if len(methods) * len(lengths) <= 12:
             axes.bar_label(bars, fmt="%.2f", fontsize=9, padding=2)
@@ -165,10 +166,14 @@ def _label_first(panels: dict[int, "tuple[Axes, ...]"], labels: Sequence[str]) -
 
 
 def _legend(figure: Figure, panels: dict[int, "tuple[Axes, ...]"]) -> None:
-    _outside_legend(figure, next(iter(panels.values()))[0])
+    outside_legend(figure, [axes for column in panels.values() for axes in column])
 
 
-def _outside_legend(figure: Figure, axes: "Axes") -> None:
-    """One legend for the whole figure, below it, where it covers no data."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8), frameon=False)
+def outside_legend(figure: Figure, all_axes: "Iterable[Axes]", *, columns: int = 8, **look: Any) -> None:
+    """One legend for the whole figure, of everything that any panel shows, below it, where it covers no data."""
+    entries: dict[str, Any] = {}
+    for axes in all_axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    columns = min(len(entries), columns)
+    figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False, **look)

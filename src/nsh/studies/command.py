@@ -1,14 +1,18 @@
 """What the commands of this room share: their arguments, and how they begin and end. Knows no study."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from nsh.config import Params
 from nsh.core.errors import TrainingError
-from nsh.studies.cells import Cell, run_cells
+from nsh.studies.cells import Cell, read_results, run_cells
+from nsh.studies.summary import Summary
 from nsh.studies.workspace import SETTINGS, Workspace, prepare
 from nsh.terminal import say
+
+Key = TypeVar("Key")
 
 
 def open_parser(description: str | None) -> argparse.ArgumentParser:
@@ -16,6 +20,12 @@ def open_parser(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setting", choices=SETTINGS, default="cifar10", help="what is measured on (default: cifar10)")
     parser.add_argument("--root", type=Path, help="your images: the tree or the archive of CIFAR-10")
+    return parser
+
+
+def open_measuring_parser(description: str | None) -> argparse.ArgumentParser:
+    """The same for a study that measures cells."""
+    parser = open_parser(description)
     parser.add_argument("--jobs", type=_count, help="cells at once, a thread each (default: compute.threads)")
     parser.add_argument("--seeds", type=_count, help="training seeds, from 0 up")
     return parser
@@ -34,8 +44,24 @@ def open_workspace(arguments: argparse.Namespace, params: Params) -> Workspace:
 
 
 def run(cells: Sequence[Cell], workspace: Workspace, arguments: argparse.Namespace, params: Params) -> list[str]:
-    """`run_cells` as the arguments wish."""
-    return run_cells(cells, workspace, jobs=arguments.jobs or params.compute.threads, say=say)
+    """`run_cells` as the arguments wish; cells that ask for the same are one."""
+    return run_cells(_once(cells), workspace, jobs=arguments.jobs or params.compute.threads, say=say)
+
+
+def seed_by_seed(groups: Iterable[Sequence[Cell]]) -> list[Cell]:
+    """All cells of the groups, the first seed of all before the second of any."""
+    return sorted((cell for group in groups for cell in group), key=lambda cell: cell.seed)
+
+
+def read_summaries(groups: Mapping[Key, Sequence[Cell]], workspace: Workspace) -> dict[Key, Summary]:
+    """What is measured of each group, whose cells differ by seed; groups without a measured cell are left out."""
+    return {key: Summary(results) for key, cells in groups.items() if (results := read_results(cells, workspace))}
+
+
+def make_call(target: str, setting: str, *, seeds: int | None = None) -> str:
+    """The command that makes a section again."""
+    images = " ROOT=<CIFAR-10>" if setting == "cifar10" else f" SETTING={setting}"
+    return f"make {target}{images}" + ("" if seeds is None else f" SEEDS={seeds}")
 
 
 def raise_failures(failures: Sequence[str]) -> None:
@@ -46,3 +72,12 @@ def raise_failures(failures: Sequence[str]) -> None:
     """
     if failures:
         raise TrainingError("\n".join([f"{len(failures)} cells failed and are marked as missing:", *failures]))
+
+
+def _once(cells: Sequence[Cell]) -> list[Cell]:
+    """Two processes must not measure into one folder."""
+    different: list[Cell] = []
+    for cell in cells:
+        if all(cell.request != other.request for other in different):
+            different.append(cell)
+    return different

@@ -1,4 +1,4 @@
-"""docs/results.md, a page of sections that several commands write, and the raw figures beside it. Knows no study."""
+"""docs/results.md, a page of sections that several commands write, and what lies in files beside it. Knows no study."""
 
 import csv
 import io
@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nsh.core.files import write_text
+from nsh.core.files import atomic_path, write_text
 from nsh.studies.cells import Result
+from nsh.studies.summary import Summary
+from nsh.studies.workspace import SETTINGS
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
-SECTIONS = ("cifar10", "fashion-mnist", "ablation", "sweep", "figures")
+STUDIES = ("ablation", "sweep", "figures")
+SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
+MISSING = "missing"
 FIGURES = ("mAP_at_1000", "P_at_1000", "P_at_H2", "train_seconds")
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
@@ -39,6 +43,23 @@ def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, column
         figures = [f"{result.figures[figure]:.6g}" for figure in FIGURES]
         writer.writerow([*values, result.cell.bits, result.cell.seed, *figures])
     write_text(RAW / f"{name}.csv", text.getvalue())
+
+
+def write_picture(name: str, png: bytes, *, caption: str) -> str:
+    """Write docs/results/<name>.png; the Markdown that shows it on the page."""
+    path = RAW / f"{name}.png"
+    with atomic_path(path) as partial:
+        partial.write_bytes(png)
+    return f"![{caption}]({path.relative_to(PAGE.parent).as_posix()})\n\n*{caption}*"
+
+
+def mean_text(summary: Summary | None, name: str, *, seeds: int) -> str:
+    """A figure over the seeds with its spread; how many there are where it is not the `seeds` that there should be."""
+    if summary is None:
+        return MISSING
+    deviation = summary.deviation(name)
+    text = f"{summary.mean(name):.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    return text if summary.seeds == seeds else f"{text} ({summary.seeds} of {seeds} seeds)"
 
 
 def made_with(command: str) -> str:

@@ -17,8 +17,8 @@ from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.studies.ceiling import measure_ceiling
 from nsh.studies.cells import Cell, Result, make_cell, read_results
-from nsh.studies.command import open_parser, open_workspace, raise_failures, run
-from nsh.studies.document import made_with, write_raw, write_section
+from nsh.studies.command import make_call, open_measuring_parser, open_workspace, raise_failures, run
+from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
 from nsh.studies.summary import Summary, difference, interval
 from nsh.studies.workspace import Workspace
 from nsh.terminal import show_progress
@@ -26,7 +26,6 @@ from nsh.terminal import show_progress
 BITS = (16, 32, 64)
 SEEDS = {"cifar10": 3, "fashion-mnist": 1}
 METRIC = "mAP_at_1000"
-MISSING = "missing"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Table:
 
 def main() -> None:
     """Measure what is asked for and write the table of all there is."""
-    parser = open_parser(__doc__)
+    parser = open_measuring_parser(__doc__)
     parser.add_argument("--methods", nargs="*", help="measure these only (default: all; nothing: only write the table)")
     parser.add_argument("--bits", nargs="+", type=int, help=f"measure these only (default: {BITS})")
     arguments, params = parser.parse_args(), read_params()
@@ -115,13 +114,9 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "P@1000, precision within Hamming radius 2, and seconds of training on one thread, with other cells beside:",
         _more_table(table),
         _comparison(table),
-        made_with(_command(table.setting)),
+        made_with(make_call("table", table.setting)),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _command(setting: str) -> str:
-    return "make table ROOT=<CIFAR-10>" if setting == "cifar10" else f"make table SETTING={setting}"
 
 
 def _main_table(table: Table) -> str:
@@ -189,13 +184,10 @@ def _mean(table: Table, method: str, bits: int) -> str:
     summary, best = table.summaries.get((method, bits)), table.best(bits, table.methods)
     if summary is None or best is None:
         return MISSING
-    deviation = summary.deviation(METRIC)
-    text = f"{summary.mean(METRIC):.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    text = mean_text(summary, METRIC, seeds=table.seeds)
     if method == best:
-        text = f"**{text}**"
-    elif table.compare(best, method, bits).is_tie:
-        text = f"{text} **≈**"
-    return text if summary.seeds == table.seeds else f"{text} ({summary.seeds} of {table.seeds} seeds)"
+        return f"**{text}**"
+    return f"{text} **≈**" if table.compare(best, method, bits).is_tie else text
 
 
 def _plain(summary: Summary | None, name: str) -> str:

@@ -1,0 +1,124 @@
+"""The paper's other figures, of cells that `make table` has measured -> docs/results.md and docs/results/*.png.
+
+Precision-recall curves, precision within Hamming radius 2, and t-SNE of codes; of the first seed. Measures nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.config import read_params
+from nsh.core.codes import unpack
+from nsh.core.command import run_command
+from nsh.core.errors import DataError
+from nsh.core.metrics import CURVES
+from nsh.data.split import read_header, read_part
+from nsh.reports import paper
+from nsh.reports.measured import Measured, read_columns
+from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
+from nsh.studies.cells import Result, read_results
+from nsh.studies.command import make_call, open_parser, open_workspace
+from nsh.studies.document import made_with, write_picture, write_section
+from nsh.studies.pictures import draw_codes
+from nsh.studies.table import BITS, make_cells
+from nsh.studies.workspace import Workspace
+
+METHODS = ("nsh", "nsh_plus", "itq", "agh", "cibhash")
+CODES_METHODS, CODES_BITS = ("nsh_plus", "nsh"), (32, 64)
+QUERIES = 2_000
+SEED = 0
+
+
+def main() -> None:
+    """Draw what is measured and write the section."""
+    parser = open_parser(__doc__)
+    parser.add_argument("--methods", nargs="+", default=METHODS, help=f"draw curves of these (default: {METHODS})")
+    arguments, params = parser.parse_args(), read_params()
+    workspace = open_workspace(arguments, params)
+    curves = read_results(make_cells(params, arguments.methods, bits=BITS, seeds=1), workspace)
+    codes = read_results(make_cells(params, CODES_METHODS, bits=CODES_BITS, seeds=1), workspace)
+    if not curves:
+        raise DataError(f"none of {', '.join(arguments.methods)} is measured yet: run `make table` before")
+    call = make_call("figures", arguments.setting)
+    if tuple(arguments.methods) != METHODS:
+        call += f' METHODS="{" ".join(arguments.methods)}"'
+    text = "\n\n".join(
+        [
+            f"## {paper.DATA_SETS.get(arguments.setting, arguments.setting)}: curves and codes",
+            "Of the cells of the table, the first training seed.",
+            *draw_curves(curves, setting=arguments.setting),
+            *([draw_map(codes, workspace, setting=arguments.setting)] if codes else []),
+            made_with(call),
+        ]
+    )
+    write_section(f"{arguments.setting}-figures", text)
+    print(text)
+
+
+def draw_curves(results: Sequence[Result], *, setting: str) -> list[str]:
+    """Write the pictures of curves and balls; the Markdown that shows them."""
+    measured = [_as_measured(result) for result in results]
+    return [
+        write_picture(
+            f"{setting}-pr",
+            to_png(draw_precision_recall(measured)),
+            caption="Precision and recall, over the ranking and over the radius of the ball",
+        ),
+        write_picture(
+            f"{setting}-lookup", to_png(draw_radius_two(measured)), caption="Within Hamming radius 2 of the query"
+        ),
+    ]
+
+
+def draw_map(results: Sequence[Result], workspace: Workspace, *, setting: str) -> str:
+    """Write the picture of the queries' codes; the Markdown that shows it."""
+    names, labels = read_header(workspace.split)["classes"], read_part(workspace.split, "query").labels
+    if labels is None:
+        raise DataError(f"the images of {workspace.setting} have no labels to colour them by")
+    rows = choose_queries(len(labels))
+    places = {
+        (result.cell.method, result.cell.bits): place_codes(unpack(result.query_codes()[rows], bits=result.cell.bits))
+        for result in sorted(results, key=lambda result: CODES_METHODS.index(result.cell.method))
+    }
+    return write_picture(
+        f"{setting}-tsne",
+        to_png(draw_codes(places, labels[rows].argmax(axis=1), names)),
+        caption=f"t-SNE of the codes of {len(rows):,} queries, drawn at random, by their Hamming distances",
+    )
+
+
+def choose_queries(count: int) -> NDArray[np.int64]:
+    """Rows of at most `QUERIES` of them, ascending."""
+    rows = np.random.default_rng(SEED).choice(count, size=min(count, QUERIES), replace=False)
+    return np.sort(rows)
+
+
+def place_codes(codes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Places in the plane, float64 [n, 2], of codes bool [n, bits] by t-SNE, n > 30.
+
+    van der Maaten and Hinton, "Visualizing Data using t-SNE", JMLR 2008. It weighs by squared Euclidean distances,
+    which are four times the Hamming distances where bits are -1 and 1.
+    """
+    from sklearn.manifold import TSNE
+
+    signs = np.where(codes, np.float32(1), np.float32(-1))
+    places = TSNE(n_components=2, perplexity=30, init="pca", random_state=SEED, n_jobs=1).fit_transform(signs)
+    return places.astype(np.float64)  # type: ignore[no-any-return]
+
+
+def _as_measured(result: Result) -> Measured:
+    """A cell as the report's pictures want it."""
+    return Measured(
+        method=result.cell.method,
+        bits=result.cell.bits,
+        metrics=result.figures,
+        protocol={},
+        curves={name: read_columns(result.folder / f"{name}.csv") for name in CURVES},
+        average_precision=result.average_precision(),
+        history=result.history,
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

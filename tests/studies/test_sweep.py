@@ -1,0 +1,93 @@
+import csv
+from pathlib import Path
+
+import pytest
+
+from nsh.config import change
+from nsh.core.errors import TrainingError
+from nsh.studies import sweep as module
+from nsh.studies.cells import make_cell
+from nsh.studies.command import make_call, read_summaries, seed_by_seed
+from nsh.studies.summary import Summary
+from nsh.studies.sweep import PARAMETERS, SHORT_METHODS, Point, main, make_groups, make_panels
+
+
+def rows(text, start):
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith(start)
+    ]
+
+
+def test_one_value_differs_at_a_time(params):
+    groups = make_groups(params, seeds=2)
+    usual = params.methods.nsh.model_dump(mode="json")
+    for point, cells in groups.items():
+        assert [cell.seed for cell in cells] == [0, 1]
+        for cell in cells:
+            if point.varied == "bits":
+                assert (cell.bits, cell.changed) == (point.value, {})
+            else:
+                assert cell.bits == 32
+                assert cell.parameters == usual | {point.varied: point.value}
+    assert len(groups) == 3 * len(SHORT_METHODS) + sum(len(values) for values in PARAMETERS.values())
+
+
+def test_a_panel_has_a_point_where_something_is_measured(params, result):
+    found = {
+        Point("m", "nsh", 2): Summary([result("nsh", 32, seed, [0.5 + seed / 10]) for seed in range(3)]),
+        Point("tau_s", "nsh", "d_b"): Summary([result("nsh", 32, 0, [0.2])]),
+    }
+    panels = {panel.title: panel for panel in make_panels(found, params)}
+    m, tau = panels["Positives: m"], panels["Softsort: tau_s"]
+    assert m.lines["nsh"] == [None, (pytest.approx(0.6), pytest.approx(0.1)), None, None, None]
+    assert (m.values, m.chosen) == (["1", "2", "3", "5", "8"], 2)
+    assert tau.lines["nsh"] == [None] * 5 + [(0.2, 0.0)]
+    assert tau.values == ["0.03125", "0.05", "0.1", "0.25", "0.5", "d_b"]
+    assert panels["Short codes: bits"].chosen is None
+
+
+def test_cells_that_ask_for_the_same_are_run_once_and_all_are_found(params, workspace, monkeypatch):
+    groups = make_groups(params, seeds=2)
+    ran = []
+    monkeypatch.setattr("nsh.studies.command.run_cells", lambda cells, workspace, jobs, say: ran.extend(cells) or [])
+    module.run(seed_by_seed(groups.values()), workspace, type("Arguments", (), {"jobs": 1}), params)
+    # params.yaml's own value is among those of each of the three parameters.
+    assert len(ran) == sum(len(cells) for cells in groups.values()) - 2 * 2
+    assert [cell.seed for cell in ran] == sorted(cell.seed for cell in ran)
+
+
+def test_groups_of_which_nothing_is_measured_are_left_out(quick, workspace, measure_here):
+    groups = {bits: [make_cell(quick, "itq", bits=bits, seed=seed) for seed in (0, 1)] for bits in (4, 8)}
+    measure_here(groups[8][1:], workspace)
+    summaries = read_summaries(groups, workspace)
+    assert list(summaries) == [8]
+    assert summaries[8].seeds == 1
+
+
+def test_a_call_says_what_is_needed_to_repeat_it():
+    assert make_call("sweep", "cifar10", seeds=2) == "make sweep ROOT=<CIFAR-10> SEEDS=2"
+    assert make_call("table", "fashion-mnist") == "make table SETTING=fashion-mnist"
+
+
+def test_what_is_measured_is_drawn_and_what_failed_is_told(
+    tmp_path, monkeypatch, params, workspace, measure_here, capsys
+):
+    quick = change(params, {"methods.itq.iterations": 2, "methods.agh.anchors": 30})
+    measure_here([make_cell(quick, method, bits=8, seed=0) for method in ("itq", "agh")], workspace)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "read_params", lambda: quick)
+    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
+    monkeypatch.setattr(module, "run", lambda *arguments: ["nsh m=8 32 bits seed 0 failed: error: why (log)"])
+    monkeypatch.setattr("sys.argv", ["sweep"])
+    with pytest.raises(TrainingError, match="1 cells failed"):
+        main()
+    section = Path("docs/results.md").read_text().split("<!-- cifar10-sweep -->")[1].strip()
+    assert section in capsys.readouterr().out
+    assert "](results/cifar10-sweep.png)" in section
+    assert Path("docs/results/cifar10-sweep.png").stat().st_size < 300_000
+    itq, nsh = rows(section, "| itq")[0], rows(section, "| nsh |")
+    assert (itq[1], itq[3]) == ("missing", "missing")
+    assert 0.1 < float(itq[2]) < 1
+    assert [len(row) - 1 for row in nsh] == [3, 6, 6, 5]
+    raw = list(csv.DictReader(Path("docs/results/cifar10-sweep.csv").read_text().splitlines()))
+    assert [(row["varied"], row["method"], row["value"]) for row in raw] == [("bits", "itq", "8"), ("bits", "agh", "8")]
