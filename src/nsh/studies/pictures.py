@@ -59,8 +59,10 @@ def draw_sweep(panels: Sequence[Panel], *, label: str) -> Figure:
 
 def _draw_line(axes: "Axes", line: Sequence[tuple[float, float] | None], *, method: str, place: int) -> None:
     means, spreads = np.array([(np.nan, np.nan) if point is None else point for point in line]).T
-    look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
-    axes.errorbar(range(len(line)), means, yerr=spreads, label=method, capsize=2.5, elinewidth=1.2, **look)
+    colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    axes.errorbar(
+        range(len(line)), means, yerr=spreads, label=method, color=colour, marker=marker, capsize=2.5, elinewidth=1.2
+    )
 
 
 def draw_codes(
