@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from nsh.config import Ablation, read_params
+from nsh.config import read_params
+from nsh.config.methods import Ablation
 from nsh.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]

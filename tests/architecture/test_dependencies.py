@@ -27,7 +27,8 @@ def module_file(module: str) -> str:
 
 
 def is_cache_key(module: str) -> bool:
-    return module not in NO_CACHE_KEY and not module.startswith("nsh.tracking.") and module != "pipeline"
+    packages = tuple(f"{name}." for name in NO_CACHE_KEY if name != "nsh")
+    return module not in NO_CACHE_KEY and not module.startswith(packages) and module != "pipeline"
 
 
 def uses_methods(stage: str) -> bool:

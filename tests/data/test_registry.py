@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from nsh.config import DataSet
+from nsh.config.params import DataSet
 from nsh.core.errors import ConfigError
 from nsh.data import registry
 

@@ -3,23 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import draw_classes, no_loop
 
 from nsh.core.errors import TrainingError
-from nsh.methods import TrainingData
 from nsh.methods.agh import Agh, find_cuts
 from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
 from nsh.methods.heads import unit_features
-
-
-def no_loop(*args, **kwargs):
-    raise AssertionError("a closed-form method must not train")
-
-
-def draw_data(count=120, dim=9, seed=0):
-    generator = np.random.default_rng(seed)
-    centres = generator.normal(size=(5, dim))
-    features = (centres[np.arange(count) % 5] + generator.normal(size=(count, dim))).astype(np.float32)
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
 
 
 def fit(data, *, bits=6, layers=1, anchors=20, nearest=3, seed=0):
@@ -38,7 +27,7 @@ def logits_of(head, data):
 
 
 def test_one_layer_bits_are_the_signs_of_the_whole_graphs_eigenvectors():
-    data = draw_data()
+    data = draw_classes()
     _, adjacency = whole_graph(data)
     _, vectors = np.linalg.eigh(adjacency)
     logits = logits_of(fit(data)[0], data)
@@ -56,7 +45,7 @@ def roughness(adjacency, values):
 
 def test_cuts_make_the_second_layer_as_smooth_as_a_search_finds():
     """b- follows from b+ by 1^T f = 0, so a search along b+ is one along all allowed pairs."""
-    data = draw_data(count=60)
+    data = draw_classes(count=60)
     graph, adjacency = whole_graph(data)
     functions = graph.weights @ eigenfunctions(graph, count=3)[0]
     above, below = find_cuts(graph, functions)
@@ -76,7 +65,7 @@ def test_cuts_make_the_second_layer_as_smooth_as_a_search_finds():
 
 
 def test_two_layers_give_each_function_a_sign_and_a_side_of_its_cut():
-    data = draw_data()
+    data = draw_classes()
     graph, _ = whole_graph(data)
     functions = (graph.weights @ eigenfunctions(graph, count=3)[0]).numpy()
     above, below = find_cuts(graph, torch.from_numpy(functions))
@@ -89,7 +78,7 @@ def test_two_layers_give_each_function_a_sign_and_a_side_of_its_cut():
 
 
 def test_an_odd_length_leaves_out_the_last_second_bit():
-    data = draw_data()
+    data = draw_classes()
     odd, even = (logits_of(fit(data, bits=bits, layers=2)[0], data) for bits in (5, 6))
     np.testing.assert_allclose(odd, even[:, :5], atol=1e-6)
     assert logits_of(fit(data, bits=1, layers=2)[0], data).shape == (120, 1)
@@ -107,7 +96,7 @@ def test_where_the_sides_share_no_edge_the_cuts_are_their_means():
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_the_loss_is_the_roughness_of_a_function(layers):
-    data = draw_data(count=60)
+    data = draw_classes(count=60)
     graph, adjacency = whole_graph(data)
     [row] = fit(data, layers=layers)[1]
     functions = (graph.weights @ eigenfunctions(graph, count=6 // layers)[0]).numpy()
@@ -116,7 +105,7 @@ def test_the_loss_is_the_roughness_of_a_function(layers):
 
 
 def test_as_many_bits_as_the_graph_has_functions_are_the_most():
-    data = draw_data()
+    data = draw_classes()
     assert fit(data, bits=19)[0].bits == 19
     with pytest.raises(TrainingError, match="20 are needed: choose fewer bits, more anchors"):
         fit(data, bits=20)
@@ -125,11 +114,11 @@ def test_as_many_bits_as_the_graph_has_functions_are_the_most():
 
 def test_fewer_images_than_anchors_are_refused():
     with pytest.raises(TrainingError, match="found 15 different training images for 20 anchors"):
-        fit(draw_data(count=15))
+        fit(draw_classes(count=15))
 
 
 def test_codes_tell_groups_apart_that_lie_apart():
-    data = draw_data()
+    data = draw_classes()
     groups = np.arange(120) % 5
     codes = logits_of(fit(data, bits=8)[0], data) > 0
     distances = (codes[:, None] != codes[None]).sum(axis=2)

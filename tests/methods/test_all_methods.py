@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import as_data
 
 from nsh.config import read_params
 from nsh.core.codes import pack
 from nsh.core.errors import TrainingError
 from nsh.export import graph
-from nsh.methods import METHODS, TrainingData, create
+from nsh.methods import METHODS, create
 from nsh.methods.ablations import ABLATIONS
 from nsh.methods.heads import to_bytes
 from nsh.serving.session import open_session
@@ -51,7 +52,7 @@ def draw_features(count=160, dim=DIM, seed=0):
 
 
 def fit(name, features, tmp_path, *, seed=0, report=None, **changes):
-    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    data = as_data(features)
     base = name.partition(" ")[0]
     method = create(base, PARAMETERS[base] | SMALL.get(base, {}) | VARIANTS.get(name, {}) | changes)
     rows = []

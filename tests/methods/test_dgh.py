@@ -5,28 +5,17 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import draw_classes, no_loop
 from torch.nn import functional
 
 from nsh.core.errors import TrainingError
-from nsh.methods import TrainingData
 from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
 from nsh.methods.dgh import Dgh, climb, find_codes, nearest_target, start
 from nsh.methods.heads import unit_features
 
 
-def no_loop(*args, **kwargs):
-    raise AssertionError("a method without gradients must not train")
-
-
-def draw_data(count=120, dim=9, seed=0):
-    generator = np.random.default_rng(seed)
-    centres = generator.normal(size=(5, dim))
-    features = (centres[np.arange(count) % 5] + generator.normal(size=(count, dim))).astype(np.float32)
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
-
-
 def draw_graph(count=120, anchors=20, seed=0):
-    return build_graph(unit_features(draw_data(count, seed=seed)), anchors=anchors, nearest=3, seed=0)
+    return build_graph(unit_features(draw_classes(count, seed=seed)), anchors=anchors, nearest=3, seed=0)
 
 
 def draw_code(count, bits, seed=0):
@@ -227,13 +216,13 @@ def test_the_start_turns_the_smoothest_functions_as_the_paper_does(monkeypatch):
 
 def test_a_new_image_gets_the_code_nearest_to_its_neighbours_codes():
     """Section 2: of all b the one with the least sum of |b - b_i|^2 A(x, x_i)."""
-    data = draw_data()
+    data = draw_classes()
     graph = draw_graph()
     code = find_codes(graph, *start(graph, bits=3), rho=2.0, seed=0, report=lambda row: None).numpy()
     head, _ = fit(data, bits=3)
     logits = head(torch.from_numpy(data.features)).detach().numpy()
     np.testing.assert_allclose(logits, dense(graph) @ code, atol=1e-5)  # images of training are encoded as new ones are
-    fresh = draw_data(count=15, seed=5)
+    fresh = draw_classes(count=15, seed=5)
     rows = functional.normalize(torch.from_numpy(fresh.features).double(), dim=1).numpy()
     anchors, mass, candidates = graph.anchors.numpy(), graph.mass.numpy(), list(product((-1, 1), repeat=3))
     for x, found in zip(rows, head(torch.from_numpy(fresh.features)).detach().numpy(), strict=True):
@@ -246,7 +235,7 @@ def test_a_new_image_gets_the_code_nearest_to_its_neighbours_codes():
 
 
 def test_a_larger_rho_gives_bits_more_balanced_and_less_alike():
-    data = draw_data(count=300)
+    data = draw_classes(count=300)
     defects = []
     for rho in (0.01, 20.0):
         code = np.where(fit(data, rho=rho)[0](torch.from_numpy(data.features)).detach().numpy() > 0, 1.0, -1.0)
@@ -255,7 +244,7 @@ def test_a_larger_rho_gives_bits_more_balanced_and_less_alike():
 
 
 def test_more_bits_than_the_graph_has_functions_are_refused():
-    data = draw_data()
+    data = draw_classes()
     assert fit(data, bits=19)[0].bits == 19
     with pytest.raises(TrainingError, match="20 are needed: choose fewer bits, more anchors"):
         fit(data, bits=20)
@@ -263,11 +252,11 @@ def test_more_bits_than_the_graph_has_functions_are_refused():
 
 def test_fewer_images_than_anchors_are_refused():
     with pytest.raises(TrainingError, match="found 15 different training images for 20 anchors"):
-        fit(draw_data(count=15))
+        fit(draw_classes(count=15))
 
 
 def test_codes_tell_groups_apart_that_lie_apart():
-    data = draw_data()
+    data = draw_classes()
     groups = np.arange(120) % 5
     codes = fit(data, bits=8)[0](torch.from_numpy(data.features)).detach().numpy() > 0
     distances = (codes[:, None] != codes[None]).sum(axis=2)

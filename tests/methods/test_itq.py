@@ -6,23 +6,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import as_data, no_loop
 
 from nsh.core.errors import TrainingError
-from nsh.methods import TrainingData
 from nsh.methods.itq import Itq
 from nsh.methods.rotation import learn_projection, minimise_quantisation, principal_directions, random_rotation
-
-
-def no_loop(*args, **kwargs):
-    raise AssertionError("a closed-form method must not train")
 
 
 def draw_data(count=60, dim=10, seed=0):
     generator = np.random.default_rng(seed)
     centres = generator.normal(size=(4, dim)) * 3
     features = centres[np.arange(count) % 4] + generator.normal(size=(count, dim)) + 2
-    features = features.astype(np.float32)
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    return as_data(features)
 
 
 def fit(data, bits=6, iterations=10, seed=0):

@@ -5,18 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import as_data, no_loop
 
-from nsh.methods import TrainingData
 from nsh.methods.lsh import Lsh
-
-
-def no_loop(*args, **kwargs):
-    raise AssertionError("a closed-form method must not train")
 
 
 def draw_data(count=50, dim=8, seed=0):
     features = np.random.default_rng(seed).normal(size=(count, dim)).astype(np.float32) + 1
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    return as_data(features)
 
 
 def fit(data, bits, seed=0):

@@ -3,21 +3,17 @@
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import as_data, no_loop
 
 from nsh.core.errors import TrainingError
-from nsh.methods import TrainingData
 from nsh.methods.itq import Itq
 from nsh.methods.pcah import Pcah
-
-
-def no_loop(*args, **kwargs):
-    raise AssertionError("a closed-form method must not train")
 
 
 def draw_data(count=80, dim=8, seed=0):
     generator = np.random.default_rng(seed)
     features = (generator.normal(size=(count, dim)) * 0.5 ** np.arange(dim) + 2).astype(np.float32)
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    return as_data(features)
 
 
 def fit(data, bits=4, seed=0):

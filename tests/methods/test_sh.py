@@ -5,20 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.methods.closed_form import as_data, no_loop
 
 from nsh.core.errors import TrainingError
 from nsh.methods import TrainingData
 from nsh.methods.sh import Sh, lowest_frequencies
 
 
-def no_loop(*args, **kwargs):
-    raise AssertionError("a closed-form method must not train")
-
-
 def draw_data(count=90, dim=6, seed=0):
     generator = np.random.default_rng(seed)
     features = (generator.normal(size=(count, dim)) * 0.6 ** np.arange(dim) + 2).astype(np.float32)
-    return TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    return as_data(features)
 
 
 def fit(data, bits, seed=0):
@@ -68,7 +65,7 @@ def test_on_a_segment_the_bits_are_the_eigenvectors_of_a_similarity_graph():
     """
     height = np.linspace(-0.5, 0.5, 400)
     features = np.stack([np.ones(400), np.tan(height)], axis=1).astype(np.float32)  # evenly spread in angle
-    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    data = as_data(features)
     codes = fit(data, bits=3)[0](torch.from_numpy(features)).detach().numpy() > 0
     similarity = np.exp(-((height[:, None] - height[None]) ** 2) / (2 * 0.02**2))
     degree = np.diag(similarity.sum(axis=1) ** -0.5)
@@ -106,7 +103,7 @@ def test_a_wide_direction_of_little_variance_does_not_take_part_in_few_bits():
     features[:, 0] += generator.uniform(-0.4, 0.4, size=200)
     features[0, 1] += 2
     features = features.astype(np.float32)
-    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    data = as_data(features)
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     components = (unit - unit.mean(axis=0)) @ np.linalg.svd(unit - unit.mean(axis=0))[2].T
     assert np.ptp(components[:, 1]) > np.ptp(components[:, 0]), "or nothing is tested"

@@ -5,7 +5,7 @@ Only what was measured is shown; the paper's numbers stand beside ours where dat
 
 from collections.abc import Sequence
 
-from nsh.core.metrics import bootstrap_interval, paired_difference
+from nsh.core.metrics import Difference, bootstrap_interval, paired_difference
 from nsh.reports import paper
 from nsh.reports.measured import Heading, Measured
 from nsh.reports.numbers import printed_for
@@ -88,10 +88,8 @@ def _significance(measured: Sequence[Measured], heading: Heading) -> str:
     rivals = _best([item for item in measured if not paper.is_ours(item.method)], metric)
     for bits in sorted(ours.keys() & rivals.keys()):
         first, second = ours[bits].average_precision, rivals[bits].average_precision
-        found, (low, high) = paired_difference(first, second), bootstrap_interval(first, second, seed=0)
-        tie = ", a tie" if found.is_tie else ""
-        names = f"{ours[bits].method} − {rivals[bits].method}"
-        lines.append(f"- {bits} bits: {names} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{tie}")
+        found, interval = paired_difference(first, second), bootstrap_interval(first, second, seed=0)
+        lines.append(f"- {bits} bits: {lead(ours[bits].method, rivals[bits].method, found, interval)}")
     if not lines:
         return ""
     return (
@@ -159,6 +157,12 @@ def _best(measured: Sequence[Measured], metric: str) -> dict[int, Measured]:
         if item.bits not in best or item.metrics[metric] > best[item.bits].metrics[metric]:
             best[item.bits] = item
     return best
+
+
+def lead(first: str, second: str, found: Difference, interval: tuple[float, float]) -> str:
+    """How far one method is ahead of another, with the interval of that difference."""
+    low, high = interval
+    return f"{first} − {second} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{', a tie' if found.is_tie else ''}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

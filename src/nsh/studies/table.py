@@ -14,7 +14,7 @@ from nsh.core.metrics import Difference
 from nsh.data.split import read_header
 from nsh.methods import METHODS
 from nsh.reports import paper
-from nsh.reports.markdown import markdown_table
+from nsh.reports.markdown import lead, markdown_table
 from nsh.studies.ceiling import measure_ceiling
 from nsh.studies.cells import Cell, Result, make_cell, read_results
 from nsh.studies.command import make_call, open_measuring_parser, open_workspace, raise_failures, run
@@ -162,12 +162,14 @@ def _comparison(table: Table) -> str:
         ours = table.best(bits, [method for method in table.methods if paper.is_ours(method)])
         rival = table.best(bits, [method for method in table.methods if not paper.is_ours(method)])
         if ours is not None and rival is not None:
-            found, (low, high) = table.compare(ours, rival, bits), table.interval(ours, rival, bits)
-            tie = ", a tie" if found.is_tie else ""
-            lines.append(f"- {bits} bits: {ours} − {rival} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{tie}")
+            found, interval = table.compare(ours, rival, bits), table.interval(ours, rival, bits)
+            lines.append(f"- {bits} bits: {lead(ours, rival, found, interval)}")
     if not lines:
         return ""
-    return "NSH and its best rival, with the 95 % interval of a paired bootstrap over queries:\n\n" + "\n".join(lines)
+    return (
+        "NSH and its best rival, with the 95 % interval of a paired bootstrap over queries, for these very trainings:"
+        "\n\n" + "\n".join(lines)
+    )
 
 
 def _best_first(table: Table) -> list[str]:

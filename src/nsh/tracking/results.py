@@ -12,8 +12,9 @@ from typing import Any
 
 from nsh.core.errors import TrackingError
 from nsh.core.files import read_json, sha256_file
+from nsh.core.metrics import CURVES
 
-CURVES = ("precision_at_k", "pr_ranking", "pr_lookup", "average_precision")
+TABLES = (*CURVES, "average_precision")  # in metrics/curves/
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
     model = folder / "models" / pair.key
     metrics, history, parity = folder / "metrics" / f"{pair.key}.json", model / "history.json", model / "parity.json"
     split, encoder, head = folder / "data" / "split" / "split.json", model / "encoder.onnx", head_path(folder, pair)
-    curves = tuple(folder / "metrics" / "curves" / pair.key / f"{name}.csv" for name in CURVES)
+    curves = tuple(folder / "metrics" / "curves" / pair.key / f"{name}.csv" for name in TABLES)
     files = (metrics, history, parity, split)
     missing = [path.relative_to(folder).as_posix() for path in (head, encoder, *files, *curves) if not path.is_file()]
     if missing:
@@ -92,7 +93,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
         split=read_json(split),
         files=files,
         curves=curves,
-        precision_at_k=_read_precision(curves[0]),
+        precision_at_k=_read_precision(curves[TABLES.index("precision_at_k")]),
     )
 
 

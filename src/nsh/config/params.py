@@ -1,0 +1,170 @@
+"""params.yaml, whole: the pipeline's blocks, how they are read and changed, and what is said of mistakes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from nsh.config.block import Bits, Block, Count, Seed, Share
+from nsh.config.methods import Methods
+from nsh.core.errors import ConfigError
+
+
+class Matrix(Block):
+    """Which (method, bits) pairs are trained and compared."""
+
+    methods: Annotated[list[str], Field(min_length=1)]
+    bits: Annotated[list[Bits], Field(min_length=1)]
+
+
+class DataSet(Block):
+    """Which images, and whether their folders name their classes."""
+
+    name: Literal["fashion-mnist", "cifar10", "folder"]
+    root: Path
+    labels: Literal["folder", "none"]
+
+
+class Split(Block):
+    """How many images learn, are searched, and search; null means all there are."""
+
+    train: Count | None
+    gallery: Count | None
+    query: Count | None
+    seed: Seed
+    max_bad_share: Share
+
+
+class Backbone(Block):
+    """The frozen network, its weights and its input."""
+
+    name: str
+    weights: str
+    image_size: Annotated[int, Field(ge=32, le=1024)]
+    resample: Literal["bilinear", "bicubic", "lanczos"]
+
+
+class Embed(Block):
+    """How the training images are seen by the backbone."""
+
+    views: Annotated[int, Field(ge=2)]
+    seed: Seed
+    batch: Count
+
+
+class Compute(Block):
+    """Where and how wide the numbers are crunched."""
+
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
+    threads: Count
+
+
+class Train(Block):
+    """What every method shares in training."""
+
+    seed: Seed
+    threads: Count
+
+
+class Export(Block):
+    """How precise the shipped encoder is, and how much worse than fp32 it may be and still pass (`nsh.export`)."""
+
+    precision: Literal["fp32", "fp16", "int8"]
+    calibration: Count
+    max_bit_flips: Share
+    max_mAP_drop: Share  # noqa: N815 - as the metrics write it
+
+
+class Encode(Block):
+    """How images become codes."""
+
+    batch: Count
+
+
+class Evaluate(Block):
+    """How far down the ranking is looked at."""
+
+    k: Count
+
+
+class Params(Block):
+    """params.yaml, whole."""
+
+    matrix: Matrix
+    dataset: DataSet
+    split: Split
+    backbone: Backbone
+    embed: Embed
+    compute: Compute
+    train: Train
+    methods: Methods
+    export: Export
+    encode: Encode
+    evaluate: Evaluate
+
+    @model_validator(mode="after")
+    def _methods_are_known(self) -> "Params":
+        known = list(Methods.model_fields)
+        unknown = [method for method in self.matrix.methods if method not in known]
+        if unknown:
+            raise ValueError(f"matrix.methods: found {', '.join(unknown)}, allowed are {', '.join(known)}")
+        return self
+
+
+def read_params(path: Path = Path("params.yaml")) -> Params:
+    """Read and check params.yaml.
+
+    Raises:
+        ConfigError: the file is missing, is no YAML, or breaks a rule; every broken rule is named by its key.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    return _check(values, source=str(path))
+
+
+def change(params: Params, changes: Mapping[str, Any]) -> Params:
+    """The same parameters with other values, named by dotted keys as for `dvc exp run -S`.
+
+    Args:
+        params: stay as they are.
+        changes: {"methods.nsh.tau_c": 0.2, ...}.
+
+    Raises:
+        ConfigError: there is no such key, or the values break a rule.
+    """
+    values = params.model_dump(mode="json")
+    for key, value in changes.items():
+        *blocks, last = key.split(".")
+        block = values
+        for name in blocks:
+            block = block.setdefault(name, {})
+        block[last] = value
+    return _check(values, source=", ".join(f"{key}={value}" for key, value in changes.items()))
+
+
+def _check(values: Any, *, source: str) -> Params:
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{source} has {error.error_count()} mistake(s):\n" + _list_mistakes(error)) from error
+
+
+def _list_mistakes(error: ValidationError) -> str:
+    return "\n".join(f"  {_describe(mistake)}" for mistake in error.errors())
+
+
+def _describe(mistake: Any) -> str:
+    key = ".".join(str(part) for part in mistake["loc"]) or "params"
+    if mistake["type"] == "extra_forbidden":
+        return f"{key}: no such parameter"
+    if mistake["type"] == "missing":
+        return f"{key}: missing"
+    if mistake["type"] == "value_error":
+        return f"{key}: {mistake['ctx']['error']}"
+    return f"{key}: found {mistake['input']!r}; {mistake['msg'][0].lower()}{mistake['msg'][1:]}"
