@@ -60,9 +60,11 @@ def build(folder: Path, codes: np.ndarray) -> Index:
     start, processor = time.perf_counter(), time.process_time()
     index = Index.create(folder, bits=BITS, encoder_sha256=ENCODER)
     order = np.random.default_rng(1).permutation(len(codes))
-    index.add([f"photos/{number:07d}.jpg" for number in order], codes, encoder_sha256=ENCODER)
+    index.add([f"photographs/of/the/garden/{number:010d}.jpg" for number in order], codes, encoder_sha256=ENCODER)
     processor = time.process_time() - processor
     print(f"build      {time.perf_counter() - start:8.2f} s, {processor:.2f} s of processor, load {load()}")
+    megabytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    print(f"on disk    {megabytes:8.1f} MB with SQLite's log, ids of 40 characters")
     return index
 
 
