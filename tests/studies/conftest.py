@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -101,6 +102,24 @@ def result(tmp_path):
 def quick(params) -> Params:
     """params.yaml with a method that is done at once."""
     return change(params, {"methods.itq.iterations": 2})
+
+
+@pytest.fixture
+def start_study(tmp_path, monkeypatch, workspace) -> Callable[[ModuleType, Params], Callable[..., None]]:
+    """A function that takes a study and its params.yaml, and makes its command: on the digits, in an empty folder."""
+
+    def start(study: ModuleType, params: Params) -> Callable[..., None]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(study, "read_params", lambda: params)
+        monkeypatch.setattr(study, "open_workspace", lambda arguments, params: workspace)
+
+        def run(*arguments: str) -> None:
+            monkeypatch.setattr("sys.argv", [study.__name__, *arguments])
+            study.main()
+
+        return run
+
+    return start
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from nsh.config import change
 from nsh.reports import paper
 from nsh.studies import ablation as module
-from nsh.studies.ablation import BITS, VARIANTS, ablation_markdown, main, make_groups
+from nsh.studies.ablation import BITS, VARIANTS, ablation_markdown, make_groups
 from nsh.studies.summary import Summary
 
 PRINTED = {"NSH": 0.706, "(i)": 0.323, "(ii)": 0.686, "(iii)": 0.489, "(iv)": 0.606, "(v)": 0.641, "(vi)": 0.689}
@@ -77,18 +77,9 @@ def test_every_row_of_table_3_and_every_ablation_is_there(params):
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, params, workspace):
-    """A function that runs `make ablation` on the digits, with other arguments; NSH learns for one short epoch."""
-    quick = change(params, {"methods.nsh.epochs": 1, "methods.nsh.d_z": 4, "methods.nsh.batch": 20})
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "read_params", lambda: quick)
-    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["ablation", *arguments])
-        main()
-
-    return run
+def command(start_study, params):
+    """`make ablation`; NSH learns for one short epoch."""
+    return start_study(module, change(params, {"methods.nsh.epochs": 1, "methods.nsh.d_z": 4, "methods.nsh.batch": 20}))
 
 
 def test_every_variant_can_be_measured(command, monkeypatch, measure_here, workspace, capsys):

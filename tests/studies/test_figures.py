@@ -7,20 +7,17 @@ from PIL import Image
 from nsh.core.errors import ConfigError, DataError
 from nsh.studies import figures as module
 from nsh.studies.cells import make_cell
-from nsh.studies.figures import choose_queries, main, place_codes
+from nsh.studies.figures import choose_queries, place_codes
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, quick, workspace):
-    """A function that runs `make figures` on the digits, where lsh stands for what learns."""
-    monkeypatch.chdir(tmp_path)
+def command(start_study, monkeypatch, quick):
+    """`make figures`, where lsh stands for what learns; gives the section."""
     monkeypatch.setattr(module, "CODES_METHODS", ("lsh",))
-    monkeypatch.setattr(module, "read_params", lambda: quick)
-    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
+    draw = start_study(module, quick)
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["figures", *arguments])
-        main()
+        draw(*arguments)
         return Path("docs/results.md").read_text().split("<!-- cifar10-figures -->")[1]
 
     return run

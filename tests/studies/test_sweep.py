@@ -9,7 +9,7 @@ from nsh.studies import sweep as module
 from nsh.studies.cells import make_cell
 from nsh.studies.command import make_call, read_summaries, seed_by_seed
 from nsh.studies.summary import Summary
-from nsh.studies.sweep import PARAMETERS, SHORT_METHODS, Point, main, make_groups, make_panels
+from nsh.studies.sweep import PARAMETERS, SHORT_METHODS, Point, make_groups, make_panels
 
 
 def rows(text, start):
@@ -70,17 +70,13 @@ def test_a_call_says_what_is_needed_to_repeat_it():
 
 
 def test_what_is_measured_is_drawn_and_what_failed_is_told(
-    tmp_path, monkeypatch, params, workspace, measure_here, capsys
+    start_study, monkeypatch, params, workspace, measure_here, capsys
 ):
     quick = change(params, {"methods.itq.iterations": 2, "methods.agh.anchors": 30})
     measure_here([make_cell(quick, method, bits=8, seed=0) for method in ("itq", "agh")], workspace)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "read_params", lambda: quick)
-    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
     monkeypatch.setattr(module, "run", lambda *arguments: ["nsh m=8 32 bits seed 0 failed: error: why (log)"])
-    monkeypatch.setattr("sys.argv", ["sweep"])
     with pytest.raises(TrainingError, match="1 cells failed"):
-        main()
+        start_study(module, quick)()
     section = Path("docs/results.md").read_text().split("<!-- cifar10-sweep -->")[1].strip()
     assert section in capsys.readouterr().out
     assert "](results/cifar10-sweep.png)" in section

@@ -11,7 +11,7 @@ from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling
 from nsh.studies.cells import make_cell
-from nsh.studies.table import METHODS, main, make_cells, summarise, table_markdown
+from nsh.studies.table import METHODS, make_cells, summarise, table_markdown
 
 CEILING = {"mAP_at_1000": 0.531}
 
@@ -88,17 +88,9 @@ def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(workspace, monk
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, quick, workspace):
-    """A function that runs `make table` on the digits, with other arguments."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "read_params", lambda: quick)
-    monkeypatch.setattr(module, "open_workspace", lambda arguments, params: workspace)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["table", *arguments])
-        main()
-
-    return run
+def command(start_study, quick):
+    """`make table`."""
+    return start_study(module, quick)
 
 
 def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, workspace, measure_here, capsys):
