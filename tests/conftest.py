@@ -5,6 +5,7 @@ golden/encoder.onnx, and what needs torch is skipped.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs.
 settings.register_profile("nsh", deadline=None)
 settings.load_profile("nsh")
+
+# A shell's background job inherits Ctrl-C ignored, and so would the commands that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SIZE = 64
 BITS = 12  # no multiple of 8: the padding is seen everywhere

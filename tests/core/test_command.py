@@ -54,7 +54,6 @@ def test_a_bug_keeps_its_traceback(tmp_path, raised):
 
 def test_ctrl_c_exits_130(tmp_path):
     body = """
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it ignored
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(30)
     """
