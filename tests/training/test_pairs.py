@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from nsh.training.pairs import PairSampler, load_pairs
+from nsh.training.pairs import draw_pairs, read_pairs
 
 
 def draw(images=23, views=3, batch=5, seed=0, epoch=0):
-    sampler = PairSampler(images, views, batch=batch, seed=seed)
-    sampler.set_epoch(epoch)
-    return list(sampler)
+    return list(draw_pairs(images, views, batch=batch, generator=np.random.default_rng([seed, epoch])))
 
 
 @pytest.mark.parametrize("views", [2, 3, 8])
@@ -40,13 +38,12 @@ def test_seed_and_epoch_alone_decide():
     assert flat(draw(seed=1, epoch=5)) != reference
 
 
-def test_a_batch_holds_the_chosen_views_as_float32():
+def test_batches_hold_the_chosen_views_as_float32_epoch_after_epoch():
     views = np.arange(6 * 4 * 2, dtype=np.float16).reshape(6, 4, 2)
     views.setflags(write=False)
-    loader = load_pairs(views, batch=3, seed=0)
-    chosen = list(loader.sampler)
-    batches = list(loader)
-    assert len(batches) == len(loader) == 2
+    chosen = [choice for epoch in (2, 3) for choice in draw(images=6, views=4, batch=3, epoch=epoch)]
+    batches = list(read_pairs(views, batch=3, seed=0, epochs=range(2, 4)))
+    assert len(batches) == 4
     for (rows, first, second), (indices, left, right) in zip(chosen, batches, strict=True):
         assert indices.tolist() == rows.tolist()
         assert left.dtype == right.dtype == torch.float32

@@ -163,7 +163,7 @@ class NshPlusObjective(Objective):
         which, view = self.draws.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
         chosen = self.neighbours[rows, (which * self.neighbours.shape[1]).long().to(rows.device)]
         read = self.views[chosen.cpu().numpy(), (view * self.views.shape[1]).long().numpy()]
-        return torch.from_numpy(read.astype(np.float32))
+        return torch.from_numpy(read).float()
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, sorted_nce and contrast of two views, embeddings float32 [n, dim] each."""

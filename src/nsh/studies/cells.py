@@ -26,7 +26,7 @@ from nsh.core.files import read_json
 from nsh.studies.measure import K, digest_of
 from nsh.studies.workspace import Workspace
 
-LIBRARIES = ("torch", "numpy", "lightning")
+LIBRARIES = ("torch", "numpy")
 LOOK_AGAIN = 0.1  # seconds
 Say = Callable[[str], None]
 

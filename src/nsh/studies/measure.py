@@ -30,7 +30,7 @@ from nsh.core.folders import atomic_folder
 from nsh.core.metrics.evaluation import Evaluation, evaluate
 from nsh.core.metrics.tables import to_csv
 from nsh.data.split import read_part
-from nsh.methods import HashHead, Objective, TrainingData, create
+from nsh.methods import HashHead, TrainingData, create
 from nsh.studies.sources import code_digest
 from nsh.training.loop import CachedViewLoop
 
@@ -87,28 +87,14 @@ def measure(workspace: Path, *, method: str, parameters: Mapping[str, Any], bits
     data = TrainingData(np.load(embed / "train.npy"), np.load(embed / "views.npy", mmap_mode="r"))
     # A training that goes on from a checkpoint would not know its seconds: partial state dies with the process.
     with TemporaryDirectory() as cache:
-        loop = _TimedLoop(CachedViewLoop(cache=Path(cache), threads=1))
+        loop = CachedViewLoop(cache=Path(cache), threads=1)
         start = time.monotonic()
         head = create(method, parameters).fit(data, bits=bits, seed=seed, report=history.append, loop=loop)
-        seconds = time.monotonic() - start - loop.importing
+        seconds = time.monotonic() - start
     parts = {part: read_part(workspace / "data" / "split", part).labels for part in ("query", "gallery")}
     codes = {part: encode(head, np.load(embed / f"{part}.npy", mmap_mode="r")) for part in parts}
     found = evaluate(codes["query"], codes["gallery"], parts["query"], parts["gallery"], bits=bits, k=K)
     return Measurement(history, seconds, codes, found)
-
-
-class _TimedLoop:
-    """The training loop, and how long it took to import what it runs on, which is no training."""
-
-    def __init__(self, loop: CachedViewLoop) -> None:
-        self._loop, self.importing = loop, 0.0
-
-    def __call__(self, objective: Objective, data: TrainingData, **rest: Any) -> None:
-        start = time.monotonic()
-        from nsh.training import steps  # noqa: F401
-
-        self.importing += time.monotonic() - start
-        self._loop(objective, data, **rest)
 
 
 @torch.inference_mode()

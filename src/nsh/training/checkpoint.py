@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from nsh.methods.base import TrainingData
 
 
 def fingerprint(identity: Mapping[str, Any], data: TrainingData) -> str:
-    """SHA-256 of everything a run's result depends on: `identity`, the data, the code and its libraries.
+    """SHA-256 of everything a run's result depends on: `identity`, the data, the code and torch.
 
     A run that differs in any of it never goes on from another one's checkpoint.
     """
-    text = json.dumps({**identity, "torch": torch.__version__, "lightning": version("lightning")}, sort_keys=True)
+    text = json.dumps({**identity, "torch": torch.__version__}, sort_keys=True)
     digest = hashlib.sha256(text.encode())
     for source in _sources():
         digest.update(source.read_bytes())

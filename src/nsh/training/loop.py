@@ -1,20 +1,30 @@
 """The one loop for methods that learn by gradient, on cached views: resumable and deterministic.
 
 It knows an `Objective`, not which method it belongs to; it reports through a callable and knows no tracker. The result
-depends on objective, data, schedule, seed, device and number of threads, and on nothing else. Lightning, which runs
-the steps (`nsh.training.steps`), is imported when there are steps to run: closed-form methods need not wait for it.
+depends on objective, data, schedule, seed, device and number of threads, and on nothing else.
 """
 
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from nsh.core.errors import TrainingError
 from nsh.core.progress import Progress, no_progress
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
 from nsh.training.checkpoint import fingerprint
+from nsh.training.pairs import read_pairs
+from nsh.training.steps import Run, bit_balance
+
+WATCHED = 2048
+"""Clean images, at most, whose bits are counted after an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +56,8 @@ class CachedViewLoop:
         """Minimise `objective` in place by Adam, going on from the last whole epoch of an interrupted run.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps, and
-        "bit_balance" of the clean images' codes. A resumed run reports the epochs before the interruption again.
+        "bit_balance" of the codes of clean images, `WATCHED` of them at most. A resumed run reports the epochs before
+        the interruption again.
 
         Raises:
             TrainingError: fewer images than a batch, or fewer than two views.
@@ -55,21 +66,31 @@ class CachedViewLoop:
         _check(data, schedule)
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
         checkpoint = self.cache / fingerprint({**identity, "loop": settings}, data) / "last.ckpt"
-        from nsh.training.steps import run_steps
-
-        run_steps(
-            objective,
-            data,
-            schedule=schedule,
-            seed=seed,
-            threads=self.threads,
-            device=self.device,
-            checkpoint=checkpoint,
-            report=report,
-            progress=self.progress,
-        )
+        with _reproducible(self.threads):
+            run = Run(objective, learning_rate=schedule.learning_rate, device=self.device)
+            run.resume(checkpoint)
+            self._go_on(run, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
         objective.to("cpu")
         shutil.rmtree(checkpoint.parent, ignore_errors=True)
+
+    def _go_on(
+        self, run: Run, data: TrainingData, *, schedule: Schedule, seed: int, checkpoint: Path, report: Report
+    ) -> None:
+        """Run the epochs that are left."""
+        for record in run.records:
+            report(record)
+        left, steps = range(len(run.records), schedule.epochs), len(data.views) // schedule.batch
+        pairs = read_pairs(data.views, batch=schedule.batch, seed=seed, epochs=left)
+        shown = iter(self.progress(pairs, desc="train", total=len(left) * steps))
+        watched = _watch(data).to(self.device)
+        for epoch in left:
+            means = run.epoch(islice(shown, steps))
+            balance = bit_balance(run.objective.head, watched)
+            run.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
+            if epoch + 1 < schedule.epochs:
+                run.save(checkpoint)
+            report(run.records[-1])
+        next(shown, None)  # past the last step, so that a bar ends its line
 
 
 def _check(data: TrainingData, schedule: Schedule) -> None:
@@ -81,3 +102,22 @@ def _check(data: TrainingData, schedule: Schedule) -> None:
         )
     if views < 2:
         raise TrainingError(f"found {views} view of every training image, 2 or more are needed: raise embed.views")
+
+
+def _watch(data: TrainingData) -> Tensor:
+    """The features of images spread evenly over the training data."""
+    return torch.from_numpy(data.features[:: -(-len(data.features) // WATCHED)])
+
+
+@contextmanager
+def _reproducible(threads: int) -> Iterator[None]:
+    """Fixed threads and deterministic kernels inside, the caller's settings again outside."""
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it deterministic CUDA kernels refuse to run
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])

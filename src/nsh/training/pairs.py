@@ -3,68 +3,42 @@
 What is drawn depends on (seed, epoch) alone, so a resumed run sees what an uninterrupted one would have seen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 Choice = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # rows, first view, second view: [batch] each
 Pair = tuple[Tensor, Tensor, Tensor]  # rows int64 [batch], two views float32 [batch, d]
 
 
-class PairSampler(Sampler[Choice]):
-    """Shuffled batches of full size, with two different views drawn for every image.
+def read_pairs(views: NDArray[np.float16], *, batch: int, seed: int, epochs: Iterable[int]) -> Iterator[Pair]:
+    """All batches of `epochs`, numbered from 0, one after the other.
 
     Args:
-        images: number of training images.
-        views: cached views of each, >= 2.
-        batch: images a batch, <= images; a last incomplete batch is left out.
+        views: float16 [n, V, d], n >= batch, V >= 2; may be memory-mapped.
+        batch: images a batch.
         seed: of all epochs.
+        epochs: which of them.
     """
-
-    def __init__(self, images: int, views: int, *, batch: int, seed: int) -> None:
-        self.images = images
-        self.views = views
-        self.batch = batch
-        self.seed = seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, from 0; the trainer calls it before each one."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return self.images // self.batch
-
-    def __iter__(self) -> Iterator[Choice]:
-        generator = np.random.default_rng([self.seed, self.epoch])
-        order = generator.permutation(self.images)
-        for step in range(len(self)):
-            rows = order[step * self.batch : (step + 1) * self.batch]
-            first = generator.integers(self.views, size=self.batch)
-            second = (first + generator.integers(1, self.views, size=self.batch)) % self.views
-            yield rows, first, second
+    images, count, _ = views.shape
+    for epoch in epochs:
+        generator = np.random.default_rng([seed, epoch])
+        for rows, first, second in draw_pairs(images, count, batch=batch, generator=generator):
+            yield torch.from_numpy(rows), read_views(views, rows, first), read_views(views, rows, second)
 
 
-class PairedViews(Dataset[Pair]):
-    """Cached views float16 [n, V, d], possibly memory-mapped, read as float32 a batch at a time."""
-
-    def __init__(self, views: NDArray[np.float16]) -> None:
-        self.views = views
-
-    def __getitem__(self, choice: Choice) -> Pair:
-        rows, first, second = choice
-        return torch.from_numpy(rows), self._read(rows, first), self._read(rows, second)
-
-    def _read(self, rows: NDArray[np.int64], view: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.views[rows, view].astype(np.float32))
+def draw_pairs(images: int, views: int, *, batch: int, generator: np.random.Generator) -> Iterator[Choice]:
+    """One epoch of shuffled batches, two different views drawn for every image; an incomplete last one is left out."""
+    order = generator.permutation(images)
+    for start in range(0, images - batch + 1, batch):
+        first = generator.integers(views, size=batch)
+        second = (first + generator.integers(1, views, size=batch)) % views
+        yield order[start : start + batch], first, second
 
 
-def load_pairs(views: NDArray[np.float16], *, batch: int, seed: int) -> DataLoader[Pair]:
-    """All of it as one loader whose items are whole batches."""
-    sampler = PairSampler(views.shape[0], views.shape[1], batch=batch, seed=seed)
-    # DataLoader draws a seed for workers, of which there are none, and would take it from the global generator
-    return DataLoader(PairedViews(views), sampler=sampler, batch_size=None, generator=torch.Generator())
+def read_views(views: NDArray[np.float16], rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Tensor:
+    """View chosen[i] of the image in rows[i], float32 [len(rows), d]."""
+    return torch.from_numpy(views[rows, chosen]).float()  # torch's conversion is the faster one

@@ -1,178 +1,73 @@
-"""The steps of a training run, by Lightning, lean. Knows an objective and a place for its checkpoint, no method."""
+"""The steps of a training run, and its state that survives an interruption. Knows an objective, no method, no data."""
 
-import logging
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from nsh.core.codes import binarize, pack
 from nsh.core.errors import NonFiniteLoss
 from nsh.core.files import atomic_path
 from nsh.core.metrics.balance import bit_figures
-from nsh.core.progress import Progress
-from nsh.methods.base import Objective, Report, Schedule, TrainingData
-from nsh.training.pairs import Pair, load_pairs
+from nsh.methods.base import HashHead, Objective
+from nsh.training.pairs import Pair
 
 
-def run_steps(
-    objective: Objective,
-    data: TrainingData,
-    *,
-    schedule: Schedule,
-    seed: int,
-    threads: int,
-    device: str,
-    checkpoint: Path,
-    report: Report,
-    progress: Progress,
-) -> None:
-    """Minimise `objective` in place, going on from `checkpoint` where there is one (see `nsh.training.loop`)."""
-    training = _Training(
-        objective,
-        features=torch.from_numpy(data.features),
-        learning_rate=schedule.learning_rate,
-        checkpoint=checkpoint,
-        report=report,
-        progress=progress,
-    )
-    with _reproducible(threads), _quiet_lightning():
-        trainer = _lean_trainer(epochs=schedule.epochs, device=device)
-        pairs = load_pairs(data.views, batch=schedule.batch, seed=seed)
-        _fit(trainer, training, pairs, resume=checkpoint if checkpoint.exists() else None)
+class Run:
+    """An objective on its device, its optimiser, and the records of the epochs behind it."""
 
-
-class _Training(LightningModule):
-    """What Lightning must know of an objective."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        *,
-        features: Tensor,
-        learning_rate: float,
-        checkpoint: Path,
-        report: Report,
-        progress: Progress,
-    ) -> None:
-        super().__init__()
-        self.objective = objective
-        self.features = features
-        self.learning_rate = learning_rate
-        self.checkpoint = checkpoint
-        self.report = report
-        self.progress = progress
+    def __init__(self, objective: Objective, *, learning_rate: float, device: str) -> None:
+        self.objective = objective.to(device)
+        self.optimiser = torch.optim.Adam(objective.parameters(), lr=learning_rate, fused=True)
+        self.device = device
         self.records: list[dict[str, float]] = []
-        self.sums: dict[str, Tensor] = {}
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.objective.parameters(), lr=self.learning_rate, fused=True)
+    def save(self, checkpoint: Path) -> None:
+        """Write all state to `checkpoint`, atomically."""
+        state = {"objective": self.objective.state_dict(), "optimiser": self.optimiser.state_dict()}
+        with atomic_path(checkpoint) as partial:
+            torch.save({**state, "records": self.records}, partial)
 
-    def on_train_start(self) -> None:
-        for record in self.records:
-            self.report(record)
-        epochs = self.trainer.max_epochs or 0
-        steps = (epochs - len(self.records)) * int(self.trainer.num_training_batches)
-        self.ticks = iter(self.progress(range(steps), desc="train", total=steps))
+    def resume(self, checkpoint: Path) -> None:
+        """Take over the state in `checkpoint`, if there is one."""
+        if checkpoint.exists():
+            state = torch.load(checkpoint, map_location=self.device, weights_only=True)
+            self.objective.load_state_dict(state["objective"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            self.records = state["records"]
 
-    def on_train_epoch_start(self) -> None:
-        self.sums = {}
+    def epoch(self, pairs: Iterable[Pair]) -> dict[str, float]:
+        """A step for each of `pairs`, one or more; the means of the objective's terms over them.
 
-    def training_step(self, pair: Pair, step: int) -> Tensor:
-        rows, first, second = pair
+        Raises:
+            NonFiniteLoss: names epoch, step and images.
+        """
+        sums: dict[str, Tensor] = {}
+        for step, pair in enumerate(pairs, start=1):
+            for name, value in self._step(pair, step).items():
+                sums[name] = sums.get(name, 0) + value.detach()
+        return {name: float(total) / step for name, total in sums.items()}
+
+    def _step(self, pair: Pair, step: int) -> dict[str, Tensor]:
+        rows, first, second = (part.to(self.device) for part in pair)
+        self.optimiser.zero_grad()
         terms = self.objective.measure(rows, first, second)
         if not math.isfinite(loss := terms["loss"].item()):
             raise NonFiniteLoss(
-                f"the loss became {loss} in epoch {self.current_epoch + 1}, step {step + 1}, on the "
+                f"the loss became {loss} in epoch {len(self.records) + 1}, step {step}, on the "
                 f"training images in rows {rows.tolist()}: lower the learning rate, or look at these images"
             )
-        for name, value in terms.items():
-            self.sums[name] = self.sums.get(name, 0) + value.detach()
-        next(self.ticks, None)
-        return terms["loss"]
-
-    def on_train_epoch_end(self) -> None:
-        steps = int(self.trainer.num_training_batches)
-        means = {name: float(total) / steps for name, total in self.sums.items()}
-        record = {"epoch": self.current_epoch + 1, **means, "bit_balance": self._bit_balance()}
-        self.records.append(record)
-        if len(self.records) < (self.trainer.max_epochs or 0):
-            with atomic_path(self.checkpoint) as partial:
-                self.trainer.save_checkpoint(partial)
-        self.report(record)
-
-    def on_train_end(self) -> None:
-        next(self.ticks, None)  # past the last step, so that a bar ends its line
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["records"] = self.records
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.records = checkpoint["records"]
-
-    @torch.no_grad()
-    def _bit_balance(self) -> float:
-        head = self.objective.head.eval()  # as it will serve: a batch normalisation must not learn from this
-        logits = head(self.features.to(self.device)).cpu().numpy()
-        head.train()
-        return bit_figures(pack(binarize(logits)), bits=head.bits)["bit_balance"]
+        terms["loss"].backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        return terms
 
 
-def _lean_trainer(*, epochs: int, device: str) -> Trainer:
-    """A trainer that only trains: what it would log, draw, save or guess is ours or nobody's."""
-    kind, _, index = device.partition(":")
-    return Trainer(
-        accelerator=kind,
-        devices=[int(index)] if index else 1,
-        max_epochs=epochs,
-        deterministic=True,
-        plugins=[LightningEnvironment()],  # one process, also inside a cluster's job
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-
-
-def _fit(trainer: Trainer, training: _Training, pairs: DataLoader[Pair], *, resume: Path | None) -> None:
-    try:
-        trainer.fit(training, pairs, ckpt_path=resume, weights_only=True)
-    except SystemExit as stop:
-        if isinstance(stop.__context__, KeyboardInterrupt):  # Lightning turns Ctrl-C into exit code 1
-            raise KeyboardInterrupt from stop
-        raise
-
-
-@contextmanager
-def _reproducible(threads: int) -> Iterator[None]:
-    """Fixed threads and deterministic kernels inside, the caller's settings again outside."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Without Lightning's greetings, its advice on workers (views come from memory) and its own use of torch."""
-    logger = logging.getLogger("lightning.pytorch")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
-            yield
-    finally:
-        logger.setLevel(level)
+@torch.no_grad()
+def bit_balance(head: HashHead, features: Tensor) -> float:
+    """How evenly a head in training uses its bits on `features`, float32 [n, dim] (see `nsh.core.metrics`)."""
+    head.eval()  # as it will serve: a batch normalisation must not learn from this
+    codes = pack(binarize(head(features).cpu().numpy()))
+    head.train()
+    return bit_figures(codes, bits=head.bits)["bit_balance"]
