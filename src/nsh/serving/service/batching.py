@@ -1,8 +1,8 @@
 """Images of concurrent requests share inferences: whatever waits when a lane falls idle goes through together.
 
 There is no waiting for a fuller batch, so a lone image pays nothing. A lane is a thread that decodes its batch and
-runs it on one core; as many lanes as cores keep the machine busier than threads inside one inference do, because
-one lane decodes while another infers. Knows nothing of HTTP.
+runs it on one core; lanes keep the machine busier than threads inside one inference do, because one decodes while
+another infers. Knows nothing of HTTP.
 """
 
 import asyncio

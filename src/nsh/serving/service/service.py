@@ -37,7 +37,8 @@ class Service:
         size = self.encoder.contract.image_size
         self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow: not a client's to wait for
         encode = ImageEncoder(self.encoder, max_pixels=settings.max_pixels, metrics=self.metrics)
-        self.batcher = Batcher(encode, lanes=settings.threads, batch=settings.batch)
+        # one lane more than cores: a lane that waits for its outcome to be told leaves its core to another
+        self.batcher = Batcher(encode, lanes=settings.threads + 1, batch=settings.batch)
         self.searchers = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
         self.painters = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
         self.writers = ThreadPoolExecutor(1, thread_name_prefix="write")

@@ -25,7 +25,7 @@ _RANGES = {
 class Settings:
     """Where things are, and how much one client may ask.
 
-    Memory that requests can hold is bounded by `queue` x `max_body` for what arrives, and `threads` x a few
+    Memory that requests can hold is bounded by `queue` x `max_body` for what arrives, and `threads` + 1 times a few
     copies of `max_pixels` x 4 bytes for what is decoded.
     """
 
@@ -34,7 +34,7 @@ class Settings:
     images: Path | None = None  # root that the index's ids are relative to; None: no thumbnails
     token: str | None = field(default=None, repr=False)  # of those who may change items; None: nobody may
     device: str = "cpu"  # as nsh.serving.session.open_session takes it
-    threads: int = 1  # images in work at once, each on one core
+    threads: int = 1  # cores to use
     batch: int = 8  # images that share one inference, at most
     max_body: int = 16 * MIB  # bytes of one request
     max_pixels: int = 25_000_000  # width x height of one image
