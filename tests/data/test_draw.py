@@ -234,6 +234,7 @@ def test_query_and_train_are_even_over_classes_and_the_gallery_is_the_rest() -> 
 
 def test_a_size_that_no_class_can_fill_is_said_before_any_image_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     images = Images(different(40))
+    images.labels = [(0,)] * 25 + [(1,)] * 15
     monkeypatch.setattr(images, "inspect", None)
-    with pytest.raises(ConfigError, match="asks for 11 images of each class, there are only: odd 10, even 10 "):
-        draw(images, Sizes(query=20, gallery=None, train=22), seed=0, take=take_per_class)
+    with pytest.raises(ConfigError, match="asks for 6 images of each class, there are only: even 5 "):
+        draw(images, Sizes(query=20, gallery=None, train=12), seed=0, take=take_per_class)
