@@ -188,7 +188,7 @@ def test_without_files_the_wanted_ones_and_their_source_are_named(tmp_path: Path
     with pytest.raises(
         DataError,
         match=r"has no files that name images and labels \(unpack annotations_trainval2014.zip; if that fails, fetch "
-        r"it again\); wanted are instances_train2014.json and instances_val2014.json, or 2017, .*cocodataset.org.*HashNet",
+        r"it again\); wanted are instances_train2014.json and instances_val2014.json, .*cocodataset.org.*HashNet",
     ):
         fetch(tmp_path / "root")
     with pytest.raises(DataError, match=r"nowhere is no folder"):
