@@ -29,7 +29,7 @@ SIZES = {
     "cifar10": (10_000, 50_000),
     "nuswide": (2_100, 193_734),
     "coco": (5_000, 117_218),
-}  # queries and gallery there
+}  # queries, gallery
 
 
 @dataclass(frozen=True)
