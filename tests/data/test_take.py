@@ -56,8 +56,8 @@ def test_the_order_of_classes_decides_and_not_that_of_an_images_labels() -> None
         take_per_class(Images([(0, 1), (0, 1), (0,)], classes=2), np.array([0, 1]), 4)
 
 
-def test_what_cannot_be_shared_evenly_names_what_can() -> None:
-    with pytest.raises(ConfigError, match="cannot take 10 images evenly from 4 classes: ask for 8 or 12"):
+def test_what_cannot_be_shared_evenly_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot take 10 images evenly from 4 classes: ask for a multiple of 4"):
         take_per_class(Images([(0,)]), np.array([0]), 10)
 
 

@@ -108,7 +108,10 @@ def test_too_many_broken_images_stop_it_and_the_former_split_stays(project: Path
     [
         ({"train": 50}, "split.train asks for 50 images, but they are drawn out of the gallery, which has 17"),
         ({"query": None}, "split.query is null"),
-        ({"draw": "per_class"}, "split.draw: per_class cannot take 3 images evenly from 2 classes: ask for 2 or 4"),
+        (
+            {"draw": "per_class"},
+            "split.draw: per_class cannot take 3 images evenly from 2 classes: ask for a multiple of 2",
+        ),
         ({"seed": -1, "train": 0}, "params.yaml has 2 mistake(s)"),
     ],
 )

@@ -75,19 +75,20 @@ def fetch(data_set: ListedSet, *, raw: Path, root: Path, progress: Progress, say
         inventory.describe_file(root, places.get(key, image.name)) | {"part": image.part, "labels": image.labels}
         for key, image in progress(labelled.items(), desc="hashing images", total=len(labelled))
     )
-    counts = {
+    header = {
+        "classes": data_set.classes,
+        "files": {path: sha256_file(root / path) for path in listing.files},
         "published": data_set.published,
         "without_labels": len(listing.images) - len(labelled),
         "missing": len(labelled) - len(places),
         "ignored": dict(sorted(ignored.items())),
     }
-    files = {path: sha256_file(root / path) for path in listing.files}
-    inventory.write(raw, entries, {"classes": data_set.classes, "files": files, **counts})
+    inventory.write(raw, entries, header)
     say(
         f"{data_set.name}: {_shorten(listing.files)} name {len(labelled)} images with a label, of {data_set.published} "
-        f"published; {counts['without_labels']} without one are left out"
+        f"published; {header['without_labels']} without one are left out"
     )
-    say(f"{data_set.name}: {counts['missing']} of them are missing in {root}; {tree.describe(ignored)}")
+    say(f"{data_set.name}: {header['missing']} of them are missing in {root}; {tree.describe(ignored)}")
 
 
 def open_images(data_set: ListedSet, *, raw: Path, root: Path, labels: str) -> ListedImages:

@@ -42,7 +42,7 @@ def take_per_class(images: ImageSet, shuffled: Positions, size: int) -> Position
     if rest:
         raise ConfigError(
             f"split.draw: per_class cannot take {size} images evenly from {len(images.classes)} classes: "
-            f"ask for {share * len(images.classes)} or {(share + 1) * len(images.classes)}, or draw: uniform"
+            f"ask for a multiple of {len(images.classes)}, or draw: uniform"
         )
     lacking = [share] * len(images.classes)
     taken = []
