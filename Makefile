@@ -33,8 +33,10 @@ $(READY): pyproject.toml constraints.txt
 .dvc/tmp/plots.html: $(READY) src/nsh/reports/offline_plots.py
 	python -m nsh.reports.offline_plots $@
 
+# A profile is a whole params file in params/; it becomes params.yaml, which DVC reads.
 .PHONY: repro
-repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow
+repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow; PROFILE=<of params/>
+	$(if $(PROFILE),tools/use_profile $(PROFILE))
 	dvc repro
 	nsh track sync
 	nsh times

@@ -23,7 +23,7 @@ from nsh.core.errors import DataError, UnreadableImage
 from nsh.core.files import sha256_bytes
 from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Entry, Plan, digest_ids
-from nsh.data.folder import is_inventory
+from nsh.data.inventory import is_inventory
 from nsh.data.registry import open_images
 from nsh.data.split import SplitPart, read_header, read_part
 from nsh.export import cut

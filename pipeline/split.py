@@ -7,6 +7,7 @@ from nsh.core.command import run_stage
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
+from nsh.data.take import TAKES
 from nsh.terminal import show_progress, take_no_arguments
 
 RAW = Path("data/raw")
@@ -23,6 +24,7 @@ def main() -> None:
         images,
         sizes,
         seed=split.seed,
+        take=TAKES[split.draw],
         max_bad_share=split.max_bad_share,
         threads=params.compute.threads,
         progress=show_progress,

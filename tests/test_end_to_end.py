@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from nsh.tracking import download_encoder
 
 ROOT = Path(__file__).parents[1]
 IMAGES = 300
+COCO = Path(os.environ.get("NSH_SHARED_DATA", ROOT.parent / "shared/data")) / "coco/coco-sample-159.tar"
 
 
 class Project:
@@ -88,6 +90,17 @@ def write_params(folder: Path, images: Path) -> None:
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
 
 
+def commit(project: Project) -> None:
+    for command in (
+        "init -q",
+        "config user.email test@example.org",
+        "config user.name test",
+        "add -A",
+        "commit -qm start",
+    ):
+        project.run("git", *command.split())
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("project")
@@ -97,11 +110,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     write_params(folder, images)
     project = Project(folder)
     project.images = images
-    project.run("git", "init", "-q")
-    project.run("git", "config", "user.email", "test@example.org")
-    project.run("git", "config", "user.name", "test")
-    project.run("git", "add", "-A")
-    project.run("git", "commit", "-qm", "start")
+    commit(project)
     project.first_output = project.run("dvc", "repro")
     return project
 
@@ -155,3 +164,25 @@ class TestPipeline:
         output = project.run(sys.executable, "pipeline/train.py", "--method", "nsh", "--bits", "16", expect=2)
         assert "methods.nsh.tau_cc: no such parameter" in output
         assert "Traceback" not in output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COCO.exists(), reason="no COCO images on this machine (NSH_SHARED_DATA)")
+def test_the_coco_profile_runs_on_real_coco(tmp_path: Path) -> None:
+    """Its own images and split; one small pair and random weights, so that no network is needed."""
+    copy_project(tmp_path)
+    with tarfile.open(COCO) as tar:
+        tar.extractall(tmp_path / "data/coco-sample", filter="data")
+    project = Project(tmp_path)
+    commit(project)
+    project.run("tools/use_profile", "coco-sample")
+    params = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    params["matrix"] = {"methods": ["itq"], "bits": [16]}
+    params["backbone"].update(name="resnet18", weights="none", image_size=32)
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    output = project.run("dvc", "repro")
+    assert "name 159 images with a label, of 122218 published" in output
+    assert project.json("data/split/split.json")["counts"] == {"train": 100, "query": 32, "gallery": 127}
+    protocol = project.json("metrics/itq-16.json")["protocol"]
+    assert (protocol["data_set"], protocol["queries"], protocol["gallery"]) == ("coco", 32, 127)
+    assert not project.run("git", "status", "--short", "data/coco-sample")  # a user's images do not get into Git

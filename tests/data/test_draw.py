@@ -11,6 +11,7 @@ from PIL import Image
 from nsh.core.errors import ConfigError, DataError, UnreadableImage
 from nsh.data.draw import Sizes, draw
 from nsh.data.split import Split
+from nsh.data.take import take_per_class
 
 ALL = Sizes(train=None, gallery=None, query=None)
 
@@ -211,3 +212,29 @@ def test_progress_counts_images() -> None:
 def test_labels_are_read_by_position() -> None:
     split = draw(Images(different(9)), Sizes(query=3, gallery=None, train=None), seed=0)
     assert np.array_equal(split.parts["query"].labels, [(int(name) % 2,) for name in ids(split, "query")])
+
+
+def test_images_that_are_only_searched_never_learn() -> None:
+    images = Images(different(30), test=10)
+    images.parts[:15] = ["gallery"] * 15
+    split = draw(images, ALL, seed=0)
+    assert sorted(ids(split, "gallery")) == images.ids[:20]
+    assert sorted(ids(split, "train")) == images.ids[15:20]
+    with pytest.raises(ConfigError, match="train asks for 6 images, and the lists name 5 of this gallery for training"):
+        draw(images, Sizes(train=6, gallery=None, query=None), seed=0)
+
+
+def test_query_and_train_are_even_over_classes_and_the_gallery_is_the_rest() -> None:
+    images = Images(different(40))
+    split = draw(images, Sizes(query=6, gallery=None, train=10), seed=0, take=take_per_class)
+    for part, share in (("query", 3), ("train", 5)):
+        assert Counter(split.parts[part].labels) == {(0,): share, (1,): share}
+    assert sorted(ids(split, "query") + ids(split, "gallery")) == images.ids
+
+
+def test_a_size_that_no_class_can_fill_is_said_before_any_image_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = Images(different(40))
+    images.labels = [(0,)] * 25 + [(1,)] * 15
+    monkeypatch.setattr(images, "inspect", None)
+    with pytest.raises(ConfigError, match="asks for 6 images of each class, there are only: even 5 "):
+        draw(images, Sizes(query=20, gallery=None, train=12), seed=0, take=take_per_class)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from nsh.core.errors import DataError, UnreadableImage
 from nsh.core.files import sha256_file
-from nsh.data import folder, registry
+from nsh.data import folder, inventory, registry
 
 STRANGE = ["ünï code/日本 語 .jpg", "🙂/a\u2028b.png", "new\nline/c.png", " edges /d.png", 'quote\'s/"e".png']
 
@@ -204,7 +204,7 @@ def test_no_right_to_read_is_unreadable_not_fatal(tmp_path: Path, monkeypatch: p
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(folder, "sha256_file", refuse)
+    monkeypatch.setattr(inventory, "sha256_file", refuse)
     images = open_tree(tmp_path)
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(UnreadableImage, match="cannot be read: Permission denied"):

@@ -12,7 +12,7 @@ def test_params_and_registry_know_the_same_data_sets() -> None:
 
 
 def test_an_unknown_data_set_names_the_known(tmp_path: Path) -> None:
-    message = "found 'mnist', allowed are fashion-mnist, cifar10, folder"
+    message = "found 'mnist', allowed are fashion-mnist, cifar10, nuswide, coco, folder"
     with pytest.raises(ConfigError, match=message):
         registry.fetch("mnist", raw=tmp_path, root=tmp_path)
     with pytest.raises(ConfigError, match=message):

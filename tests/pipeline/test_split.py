@@ -76,6 +76,13 @@ def test_twice_the_same_bytes(project: Path) -> None:
     assert written() != first
 
 
+def test_a_draw_per_class_is_even(project: Path) -> None:
+    set_params(train=6, gallery=None, query=4, draw="per_class")
+    run()
+    for part, share in (("query", 2), ("train", 3)):
+        assert read_part(Path("data/split"), part).labels.sum(0).tolist() == [share, share]
+
+
 def test_a_broken_image_is_left_out_and_listed(project: Path) -> None:
     cut("a/4.jpg")
     set_params(**SIZES, max_bad_share=0.05)
@@ -101,6 +108,10 @@ def test_too_many_broken_images_stop_it_and_the_former_split_stays(project: Path
     [
         ({"train": 50}, "split.train asks for 50 images, but they are drawn out of the gallery, which has 17"),
         ({"query": None}, "split.query is null"),
+        (
+            {"draw": "per_class"},
+            "split.draw: per_class cannot take 3 images evenly from 2 classes: ask for a multiple of 2",
+        ),
         ({"seed": -1, "train": 0}, "params.yaml has 2 mistake(s)"),
     ],
 )

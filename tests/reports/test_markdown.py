@@ -32,6 +32,13 @@ def test_every_pair_stands_beside_the_paper(measured, heading):
     assert "retrieval.png" not in text
 
 
+def test_the_papers_images_are_those_of_the_data_set(measured, heading):
+    heading = dataclasses.replace(heading, data_set="coco", k=5000)
+    text = results_markdown(measured, heading, pictures=[])
+    assert "10,000 queries and a gallery of 50,000 here, 5,000 and 117,218 there" in text
+    assert table_rows(text, "| NSH |") == [["NSH", "0.746", "0.774", "0.783"]]
+
+
 def precise(measure, method, values):
     return dataclasses.replace(measure(method, 16, float(values.mean())), average_precision=values)
 

@@ -1,5 +1,6 @@
 from collections import Counter
 
+from nsh.data import coco, nuswide
 from nsh.methods import METHODS
 from nsh.reports import paper
 from nsh.reports.paper import QUOTED, printed, read_paper
@@ -17,6 +18,14 @@ def test_nsh_on_cifar10_is_what_the_paper_prints():
     assert printed("cifar10", "mAP_at_1000", table="T1")["NSH"] == {16: 0.706, 32: 0.733, 64: 0.756}
     assert printed("cifar10", "P_at_1000", table="T2")["NSH"] == {16: 0.691, 32: 0.716, 64: 0.744}
     assert printed("cifar10", "mAP_at_1000", table="T1")["ITQ"] == {16: 0.305, 32: 0.325, 64: 0.349}
+
+
+def test_nsh_on_sets_of_many_labels_is_what_the_paper_prints():
+    assert printed("nuswide", "mAP_at_5000", table="T1")["NSH"] == {16: 0.758, 32: 0.811, 64: 0.824}
+    assert printed("coco", "mAP_at_5000", table="T1")["NSH"] == {16: 0.746, 32: 0.774, 64: 0.783}
+    assert paper.SIZES.keys() == paper.DATA_SETS.keys()
+    published = {data_set.name: data_set.published for data_set in (nuswide.SET, coco.SET)}
+    assert {name: sum(paper.SIZES[name]) for name in published} == published
 
 
 def test_every_printed_map_is_above_precision():

@@ -9,7 +9,9 @@ LOCK = """
 schema: '2.0'
 stages:
   download: {cmd: d, outs: [{path: data/raw, md5: 1.dir}]}
-  split: {cmd: s, params: {params.yaml: {split: {train: 6, gallery: 9, query: 3, seed: 0, max_bad_share: 0.01}}}}
+  split:
+    cmd: s
+    params: {params.yaml: {split: {train: 6, gallery: 9, query: 3, draw: uniform, seed: 0, max_bad_share: 0.01}}}
   embed: {cmd: e}
   train@nsh-16:
     cmd: t

@@ -22,7 +22,7 @@ class Matrix(Block):
 class DataSet(Block):
     """Which images, and whether their folders name their classes."""
 
-    name: Literal["fashion-mnist", "cifar10", "folder"]
+    name: Literal["fashion-mnist", "cifar10", "nuswide", "coco", "folder"]
     root: Path
     labels: Literal["folder", "none"]
 
@@ -33,6 +33,7 @@ class Split(Block):
     train: Count | None
     gallery: Count | None
     query: Count | None
+    draw: Literal["uniform", "per_class"]
     seed: Seed
     max_bad_share: Share
 

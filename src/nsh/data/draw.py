@@ -1,8 +1,9 @@
 """Which images learn, are searched, and search: a seeded, uniform draw without leaks. Knows no files and no model.
 
 The protocol is that of the hashing literature's full CIFAR-10: queries come from the official test part, the gallery
-from the official training part, and the training images out of the gallery. Without official parts the queries are
-drawn from all images and the gallery from the rest. The draw is uniform over images, not balanced over classes.
+from the official training part, and the training images out of the gallery, of which a data set's lists may keep some
+from training. Without official parts the queries are drawn from all images and the gallery from the rest. The gallery
+is drawn uniformly over images; queries and training images are too, or evenly over classes (`nsh.data.take`).
 """
 
 from collections.abc import Iterator
@@ -16,9 +17,7 @@ from nsh.core.errors import ConfigError, DataError, UnreadableImage
 from nsh.core.progress import Progress, no_progress
 from nsh.data.imageset import ImageSet
 from nsh.data.split import Rows, Split
-
-Positions = NDArray[np.int64]
-"""Places in `ImageSet.ids`."""
+from nsh.data.take import Positions, Take, take_first
 
 _CHUNK = 64
 _SHOWN = 3
@@ -46,37 +45,40 @@ def draw(
     sizes: Sizes,
     *,
     seed: int,
+    take: Take = take_first,
     max_bad_share: float = 0.0,
     threads: int = 1,
     progress: Progress = no_progress,
 ) -> Split:
     """Read every image once and draw query, gallery and train.
 
-    A larger size keeps the images of a smaller one (a part is the head of one seeded permutation), and a part's
-    draw does not depend on the size of the parts drawn after it. The order is query, gallery, train.
+    A larger size keeps the images of a smaller one (a part is taken from one seeded permutation), and a part's draw
+    does not depend on the size of the parts drawn after it. The order is query, gallery, train.
 
     Args:
         images: the data set.
         sizes: see `Sizes`.
         seed: of the three draws.
+        take: which of the shuffled images are queries, or learn; a size of None takes all.
         max_bad_share: most unreadable images, as a share of all; they are left out of every part.
         threads: of decoding; no result depends on it.
         progress: shows images.
 
     Raises:
-        ConfigError: the sizes do not fit the data set.
+        ConfigError: the sizes, or `take`, do not fit the data set.
         DataError: there is no image, or too many are unreadable.
     """
     official = "test" in images.parts
     every = np.arange(len(images.ids))
     _check_sizes(sizes, *_count_pools(images, every), official=official)
+    _draw_parts(images, every, every.astype(str), sizes=sizes, take=take, seed=seed)  # fails before hours of reading
     inspected = _inspect(images, threads=threads, progress=progress)
     unreadable = [(name, one.error) for name, one in zip(images.ids, inspected, strict=True) if one.error is not None]
     _check_bad_share(unreadable, len(images.ids), max_bad_share)
     readable = np.array([one.error is None for one in inspected])
     digests = np.array([one.sha256 or "" for one in inspected])
     _check_sizes(sizes, *_count_pools(images, every[readable]), official=official)
-    query, gallery, train, dropped = _draw_parts(images, every[readable], digests, sizes=sizes, seed=seed)
+    query, gallery, train, dropped = _draw_parts(images, every[readable], digests, sizes=sizes, take=take, seed=seed)
     parts = {"train": train, "query": query, "gallery": gallery}
     return Split(
         data_set=images.name,
@@ -89,18 +91,21 @@ def draw(
 
 
 def _draw_parts(
-    images: ImageSet, readable: Positions, digests: NDArray[np.str_], *, sizes: Sizes, seed: int
+    images: ImageSet, readable: Positions, digests: NDArray[np.str_], *, sizes: Sizes, take: Take, seed: int
 ) -> tuple[Positions, Positions, Positions, int]:
     """Query, gallery and train, and how many images a query's twin kept out of the gallery."""
     query_random, gallery_random, train_random = np.random.default_rng(seed).spawn(3)
     query_pool, gallery_pool = _pools(images, readable)
-    query = query_random.permutation(query_pool)[: sizes.query]
+    query = query_random.permutation(query_pool)
+    query = query if sizes.query is None else take(images, query, sizes.query)
     rest = np.setdiff1d(gallery_pool, query)
     candidates = rest[~np.isin(digests[rest], digests[query])]
     dropped = len(rest) - len(candidates)
     _check_gallery(sizes, len(candidates), dropped=dropped)
     gallery = gallery_random.permutation(candidates)[: sizes.gallery]
-    train = train_random.permutation(gallery)[: sizes.train]
+    train = train_random.permutation(gallery[np.array(images.parts)[gallery] != "gallery"])
+    _check_train(sizes, len(train))
+    train = train if sizes.train is None else take(images, train, sizes.train)
     return query, gallery, train, dropped
 
 
@@ -139,6 +144,14 @@ def _check_gallery(sizes: Sizes, available: int, *, dropped: int) -> None:
         raise ConfigError(
             f"split.train asks for {sizes.train} images, but they are drawn out of the gallery, which has {gallery}"
             f"{twins}: lower split.train or raise split.gallery"
+        )
+
+
+def _check_train(sizes: Sizes, available: int) -> None:
+    if not available or (sizes.train or 0) > available:
+        raise ConfigError(
+            f"split.train asks for {sizes.train or 'all'} images, and the lists name {available} of this gallery for "
+            "training: lower split.train or raise split.gallery"
         )
 
 

@@ -25,7 +25,8 @@ class ImageSet(Protocol):
         name: the data set's name in params.yaml.
         classes: names of the classes, or None where nothing is labelled.
         ids: unique, e.g. "train/00012" or a posix path relative to the root.
-        parts: for each id the official part, "train" or "test", or "" where the data set has none.
+        parts: for each id the official part, "train", "gallery" (searched, never learned from) or "test", or "" where
+            the data set has none.
         labels: for each id its classes, or None where nothing is labelled.
     """
 

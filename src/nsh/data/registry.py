@@ -1,6 +1,7 @@
 """The data sets of params.yaml by name: how each is fetched and opened. Knows no model and no split.
 
-To add one: a module with `fetch` and `open_images`, and its two lines here.
+To add one: a module with `fetch` and `open_images`, and its two lines here; or, where files name images and labels, a
+module with a `ListedSet`, and its one line.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,12 @@ from pathlib import Path
 from nsh.core.errors import ConfigError
 from nsh.core.fetch import CACHE
 from nsh.core.progress import Progress, no_progress
-from nsh.data import cifar10, fashion_mnist, folder
+from nsh.data import cifar10, coco, fashion_mnist, folder, listed, nuswide
 from nsh.data.imageset import ImageSet
+from nsh.data.inventory import is_inventory
 
-NAMES = (fashion_mnist.NAME, cifar10.NAME, folder.NAME)
+_LISTED = {data_set.name: data_set for data_set in (nuswide.SET, coco.SET)}
+NAMES = (fashion_mnist.NAME, cifar10.NAME, *_LISTED, folder.NAME)
 
 
 def fetch(
@@ -29,7 +32,8 @@ def fetch(
     Args:
         name: one of `NAMES`.
         raw: the folder of all published data, data/raw; the data set's own is `raw / name` and is replaced.
-        root: the user's own images (folder, or cifar10 as a tree), or files fetched by hand.
+        root: the user's own images (folder, or cifar10 as a tree), or files fetched by hand, which the larger sets
+            need (nuswide, coco).
         progress: shows what arrives.
         say: gets one line for each source tried.
         cache: where a cut download is kept.
@@ -44,6 +48,8 @@ def fetch(
         cifar10.fetch(raw=raw / name, root=root, cache=cache, progress=progress, say=say)
     elif name == folder.NAME:
         folder.fetch(raw=raw / name, root=root, progress=progress, say=say)
+    elif name in _LISTED:
+        listed.fetch(_LISTED[name], raw=raw / name, root=root, progress=progress, say=say)
     else:
         raise _unknown(name)
 
@@ -64,9 +70,11 @@ def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
     """
     if labels not in ("folder", "none"):
         raise ConfigError(f"dataset.labels: found {labels!r}, allowed are folder and none")
+    if name in _LISTED:
+        return listed.open_images(_LISTED[name], raw=raw / name, root=root, labels=labels)
     if name == folder.NAME:
         return folder.open_images(name, raw=raw / name, root=root, labels=labels)
-    if name == cifar10.NAME and folder.is_inventory(raw / name):
+    if name == cifar10.NAME and is_inventory(raw / name):
         return folder.open_images(name, raw=raw / name, root=root, labels=labels)
     if name not in NAMES:
         raise _unknown(name)

@@ -3,6 +3,8 @@
 Hidden files and folders, files that are no images by their suffix, links that lead out of the root, linked folders
 and names that are not UTF-8 are left out and counted. Where `train` stands beside `test` (or `val`, taken as the test
 part), nothing else counts.
+
+A published data set brings files that name its images; those are found here too.
 """
 
 import os
@@ -19,6 +21,7 @@ SUFFIXES = (
 """Image files by the end of their name, upper or lower case; whether they hold an image is found by the split."""
 
 _TEST_FOLDERS = ("test", "val")
+_NO_IMAGE = "files that are no images"
 
 
 def scan(root: Path) -> tuple[list[str], Counter[str]]:
@@ -27,19 +30,33 @@ def scan(root: Path) -> tuple[list[str], Counter[str]]:
     Raises:
         DataError: `root` is no folder.
     """
+    found, _, ignored = scan_all(root)
+    return _official_only(found, ignored), ignored
+
+
+def scan_all(root: Path) -> tuple[list[str], list[str], Counter[str]]:
+    """The images under `root`, the files there that are no images, and what was left out, by reason.
+
+    Both as sorted posix paths relative to `root`. No folder's name counts for more than another's.
+
+    Raises:
+        DataError: `root` is no folder.
+    """
     if not root.is_dir():
         raise DataError(f"dataset.root: {root} is no folder: put your images there or name another folder")
-    found: list[str] = []
+    images: list[str] = []
+    others: list[str] = []
     ignored: Counter[str] = Counter()
     home = root.resolve()
     for path in _walk(home, ignored):
         reason = _refusal(path, home)
         if reason is None:
-            found.append(path.relative_to(home).as_posix())
-        else:
-            ignored[reason] += 1
-    found = _official_only(found, ignored)
-    return sorted(found), ignored
+            images.append(path.relative_to(home).as_posix())
+            continue
+        ignored[reason] += 1
+        if reason == _NO_IMAGE and path.is_file():
+            others.append(path.relative_to(home).as_posix())
+    return sorted(images), sorted(others), ignored
 
 
 def _walk(root: Path, ignored: Counter[str]) -> Iterator[Path]:
@@ -62,7 +79,7 @@ def _refusal(path: Path, root: Path) -> str | None:
     if path.name.startswith("."):
         return "hidden files"
     if path.suffix.lower() not in SUFFIXES:
-        return "files that are no images"
+        return _NO_IMAGE
     try:
         str(path).encode()
     except UnicodeEncodeError:

@@ -142,11 +142,12 @@ def _quote(method: str) -> str:
 def _compare_protocol(heading: Heading) -> str:
     counts = heading.split["counts"]
     backbones = "Backbones differ (the paper fine-tunes a ResNet-50, its rivals rest on VGG-16 features)"
-    if (counts["query"], counts["gallery"]) == (paper.QUERIES, paper.GALLERY):
+    queries, gallery = paper.SIZES[heading.data_set]
+    if (counts["query"], counts["gallery"]) == (queries, gallery):
         return f"{backbones}; queries and gallery are the paper's."
     return (
         f"{backbones}, and so do the images: {counts['query']:,} queries and a gallery of {counts['gallery']:,} here, "
-        f"{paper.QUERIES:,} and {paper.GALLERY:,} there."
+        f"{queries:,} and {gallery:,} there."
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-DATA_SETS = {"cifar10": "CIFAR-10"}  # ours by params.yaml's name to the paper's
+DATA_SETS = {"cifar10": "CIFAR-10", "nuswide": "NUS-WIDE", "coco": "MSCOCO"}  # params.yaml's name to the paper's
 METHODS = {
     "nsh": "NSH",
     "itq": "ITQ",
@@ -25,7 +25,11 @@ METHODS = {
     "cimon": "CIMON",
 }
 QUOTED = ("BGAN", "BinGAN", "HashGAN", "DVB", "DistillHash", "DATE")  # nobody has run these here
-QUERIES, GALLERY = 10_000, 50_000  # of the paper's CIFAR-10
+SIZES = {
+    "cifar10": (10_000, 50_000),
+    "nuswide": (2_100, 193_734),
+    "coco": (5_000, 117_218),
+}  # queries, gallery
 
 
 @dataclass(frozen=True)
