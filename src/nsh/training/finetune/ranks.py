@@ -1,0 +1,153 @@
+"""The processes of one run, its "ranks": which one this is, how they are started, and that they end together.
+
+Within one machine `start_ranks` starts them; across machines `torchrun` does, and its environment variables, which
+are the same ones, are found here. It knows nothing of what they compute.
+"""
+
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from lightning.fabric import Fabric
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.strategies.ddp import DDPStrategy
+from torch import distributed
+
+from nsh.core.errors import ConfigError, TrainingError
+
+GRACE = 45.0  # seconds that a rank has to end after it was asked to
+_LOOK = 0.2  # seconds between two looks at the ranks
+_BROKEN = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)
+
+Processes = Sequence["subprocess.Popen[bytes]"]
+
+
+def this_rank() -> int:
+    """Number of this process, from 0; rank 0 writes and reports."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def count_ranks() -> int:
+    """How many processes this one is one of."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def are_started() -> bool:
+    """Whether this process was started as a rank, by `start_ranks` or by torchrun."""
+    return "RANK" in os.environ
+
+
+def check_ranks(count: int, *, batch: int, device: str) -> None:
+    """Make sure that `count` ranks can share a batch, and have a device each on this machine.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if batch % count:
+        raise ConfigError(f"found a batch of {batch} for {count} ranks: each needs an equal part of it")
+    kind, _, index = device.partition(":")
+    if kind == "cuda" and count > 1 and (index or count > torch.cuda.device_count()):
+        raise ConfigError(
+            f"train.finetune.ranks: found {count}, compute.device {device}, and torch sees "
+            f"{torch.cuda.device_count()} CUDA devices: choose cuda and a rank for each of them at most"
+        )
+
+
+def start_ranks(count: int) -> None:
+    """Run this very command again, `count` times, as the ranks of one run; return when all have ended well.
+
+    As soon as one fails, or this process is told to end, the others are asked to end and, after `GRACE`, made to.
+
+    Raises:
+        SystemExit: with the exit status of the first one that failed.
+    """
+    shared = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+    environment = {**os.environ, **shared, "MASTER_PORT": str(_free_port())}
+    command = [sys.executable, *sys.argv]
+    processes = [
+        subprocess.Popen(command, env={**environment, "RANK": str(number), "LOCAL_RANK": str(number)})
+        for number in range(count)
+    ]
+    try:
+        failed = _wait(processes)
+    finally:
+        _end(processes)
+    if failed:
+        sys.exit(failed if failed > 0 else 128 - failed)  # a process that a signal ended has minus its number
+
+
+def open_fabric(device: str) -> Fabric:
+    """This rank's device, and its connection to the others where there are any."""
+    kind, _, index = device.partition(":")
+    ranks = count_ranks()
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    if ranks == 1:  # one process, also inside a cluster's job
+        fabric = Fabric(accelerator=kind, devices=[int(index)] if index else 1, plugins=[LightningEnvironment()])
+    else:
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
+        strategy = DDPStrategy(static_graph=True, broadcast_buffers=False)  # statistics are equal on all ranks
+        fabric = Fabric(
+            accelerator=kind,
+            devices=here,
+            num_nodes=ranks // here,
+            strategy=strategy,
+            plugins=[TorchElasticEnvironment()],
+        )
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def naming_lost_ranks() -> Iterator[None]:
+    """Say in one sentence that another rank has ended, where torch says how its connection broke.
+
+    Raises:
+        TrainingError: another rank has ended.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not (distributed.is_initialized() and _BROKEN.search(str(error))):
+            raise
+        raise TrainingError(
+            f"rank {this_rank()} lost the others, one of which has ended: see what it said, then run the same command "
+            "again to go on"
+        ) from error
+
+
+def _wait(processes: Processes) -> int:
+    """The first exit status that is not 0, or 0 when all have ended."""
+    while True:
+        statuses = [process.poll() for process in processes]
+        failed = [status for status in statuses if status]
+        if failed or None not in statuses:
+            return failed[0] if failed else 0
+        time.sleep(_LOOK)
+
+
+def _end(processes: Processes) -> None:
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        process.terminate()
+    limit = time.monotonic() + GRACE
+    for process in running:
+        try:
+            process.wait(timeout=max(0.0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
