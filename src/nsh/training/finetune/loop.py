@@ -21,9 +21,10 @@ from nsh.core.progress import Progress, no_progress
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
 from nsh.training.checkpoint import Facts, collect_facts, fingerprint
 from nsh.training.finetune.epochs import Epochs
+from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.module import FineTuning
-from nsh.training.finetune.ranks import check_ranks, count_ranks, naming_lost_ranks, open_fabric
+from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
 from nsh.training.finetune.run import Run, describe_others
 from nsh.training.finetune.stop import Stop

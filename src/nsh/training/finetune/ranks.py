@@ -4,28 +4,19 @@ Within one machine `start_ranks` starts them; across machines `torchrun` does, a
 are the same ones, are found here. It knows nothing of what they compute.
 """
 
-import logging
 import os
-import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.fabric.strategies.ddp import DDPStrategy
-from torch import distributed
 
-from nsh.core.errors import ConfigError, TrainingError
+from nsh.core.errors import ConfigError
 
 GRACE = 45.0  # seconds that a rank has to end after it was asked to
 _LOOK = 0.2  # seconds between two looks at the ranks
-_BROKEN = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)
 
 Processes = Sequence["subprocess.Popen[bytes]"]
 
@@ -82,45 +73,6 @@ def start_ranks(count: int) -> None:
         _end(processes)
     if failed:
         sys.exit(failed if failed > 0 else 128 - failed)  # a process that a signal ended has minus its number
-
-
-def open_fabric(device: str) -> Fabric:
-    """This rank's device, and its connection to the others where there are any."""
-    kind, _, index = device.partition(":")
-    ranks = count_ranks()
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    if ranks == 1:  # one process, also inside a cluster's job
-        fabric = Fabric(accelerator=kind, devices=[int(index)] if index else 1, plugins=[LightningEnvironment()])
-    else:
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-        strategy = DDPStrategy(static_graph=True, broadcast_buffers=False)  # statistics are equal on all ranks
-        fabric = Fabric(
-            accelerator=kind,
-            devices=here,
-            num_nodes=ranks // here,
-            strategy=strategy,
-            plugins=[TorchElasticEnvironment()],
-        )
-    fabric.launch()
-    return fabric
-
-
-@contextmanager
-def naming_lost_ranks() -> Iterator[None]:
-    """Say in one sentence that another rank has ended, where torch says how its connection broke.
-
-    Raises:
-        TrainingError: another rank has ended.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if not (distributed.is_initialized() and _BROKEN.search(str(error))):
-            raise
-        raise TrainingError(
-            f"rank {this_rank()} lost the others, one of which has ended: see what it said, then run the same command "
-            "again to go on"
-        ) from error
 
 
 def _wait(processes: Processes) -> int:

@@ -1,5 +1,6 @@
 """Whether an objective can train what made its embeddings. It knows no method by name."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +18,8 @@ def require_both_views(objective: Objective, data: TrainingData, *, batch: int, 
         TrainingError: it does not.
     """
     before = {name: value.clone() for name, value in objective.state_dict().items()}
-    first, second = (torch.from_numpy(data.views[:batch, view]).float().requires_grad_() for view in (0, 1))
+    views = (np.array(data.views[:batch, view], np.float32) for view in (0, 1))
+    first, second = (torch.from_numpy(view).requires_grad_() for view in views)
     loss: Tensor = objective.measure(torch.arange(batch), first, second)["loss"]
     reached = torch.autograd.grad(loss, [first, second], allow_unused=True)
     objective.load_state_dict(before)
