@@ -57,7 +57,7 @@ class Network(nn.Module):
         self.last = nn.Linear(6, DIM)
 
     def forward(self, images: Tensor) -> Tensor:
-        pixels = images.permute(0, 3, 1, 2).float() / 255 - 0.5
+        pixels = images.permute(0, 3, 1, 2).to(self.last.weight.dtype) / 255 - 0.5
         hidden = self.norm(self.convolution(pixels)).relu().mean(dim=(2, 3))
         embeddings: Tensor = self.last(self.dropout(hidden))
         return embeddings

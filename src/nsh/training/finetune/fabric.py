@@ -22,12 +22,13 @@ def open_fabric(device: str) -> Fabric:
     """This rank's device, and its connection to the others where there are any."""
     kind, _, index = device.partition(":")
     ranks = count_ranks()
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    for room in ("fabric", "pytorch"):
+        logging.getLogger(f"lightning.{room}").setLevel(logging.WARNING)  # without its greetings
     if ranks == 1:  # one process, also inside a cluster's job
         fabric = Fabric(accelerator=kind, devices=[int(index)] if index else 1, plugins=[LightningEnvironment()])
     else:
         here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-        strategy = DDPStrategy(static_graph=True, broadcast_buffers=False)  # statistics are equal on all ranks
+        strategy = DDPStrategy(static_graph=True, forward_sync_buffers=False)  # statistics are equal on all
         fabric = Fabric(
             accelerator=kind,
             devices=here,

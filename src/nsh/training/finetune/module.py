@@ -48,11 +48,11 @@ class FineTuning(LightningModule):
         return self.training_step(pair)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Embeddings float32 [n, d] of this rank's images, uint8 [n, S, S, 3]."""
+        """Embeddings [n, d], in the network's own precision, of this rank's images, uint8 [n, S, S, 3]."""
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
             embeddings: Tensor = self.network(images)
-        return embeddings.float()
+        return embeddings.float() if bf16 else embeddings
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Adam, as the paper has it, with a rate each for network and objective."""

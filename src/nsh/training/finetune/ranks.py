@@ -15,7 +15,8 @@ import torch
 
 from nsh.core.errors import ConfigError
 
-GRACE = 45.0  # seconds that a rank has to end after it was asked to
+NOTICE = 10.0  # seconds that the others have to find out for themselves, and say so, when a rank has failed
+GRACE = 40.0  # seconds that a rank has to end after it was asked to
 _LOOK = 0.2  # seconds between two looks at the ranks
 
 Processes = Sequence["subprocess.Popen[bytes]"]
@@ -55,7 +56,8 @@ def check_ranks(count: int, *, batch: int, device: str) -> None:
 def start_ranks(count: int) -> None:
     """Run this very command again, `count` times, as the ranks of one run; return when all have ended well.
 
-    As soon as one fails, or this process is told to end, the others are asked to end and, after `GRACE`, made to.
+    When one has failed, and the others have not ended after `NOTICE`, or when this process is told to end, they are
+    asked to end and, after `GRACE`, made to.
 
     Raises:
         SystemExit: with the exit status of the first one that failed.
@@ -76,13 +78,16 @@ def start_ranks(count: int) -> None:
 
 
 def _wait(processes: Processes) -> int:
-    """The first exit status that is not 0, or 0 when all have ended."""
-    while True:
+    """The exit status of the first one that failed, or 0, when all have ended or should have."""
+    limit, first = float("inf"), 0
+    while time.monotonic() < limit:
         statuses = [process.poll() for process in processes]
-        failed = [status for status in statuses if status]
-        if failed or None not in statuses:
-            return failed[0] if failed else 0
+        if None not in statuses:
+            return first or next((status for status in statuses if status), 0)
+        if not first and any(statuses):
+            first, limit = next(status for status in statuses if status), time.monotonic() + NOTICE
         time.sleep(_LOOK)
+    return first
 
 
 def _end(processes: Processes) -> None:

@@ -149,6 +149,7 @@ class Run:
 
     def take_best(self) -> None:
         """Take over the weights in best.ckpt, which are of the best epoch so far."""
+        self.fabric.barrier()  # rank 0 may still be writing it
         self.module.load_state_dict(self._read("best.ckpt")["module"])
 
     def finish(self) -> None:
