@@ -1,11 +1,16 @@
 """From images to metrics with a backbone that learns: its own encoder, encoded from images, and what is refused."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from mlflow import MlflowClient
 
 from nsh.backbones import networks
 from nsh.core.errors import ConfigError, DataError, TrainingError
@@ -16,6 +21,7 @@ from nsh.export.graph import ImageToEmbedding
 from nsh.methods import create
 from nsh.serving.encoder import Encoder
 
+ROOT = Path(__file__).parents[2]
 NSH = {"epochs": 2, "batch": 10, "d_z": 8, "m": 2}
 FINETUNE = {"learning_rate": 1e-4, "held_out": 20, "keep": "best"}
 BITS = 12
@@ -29,9 +35,9 @@ def tuning(project):
     return project
 
 
-def change(**finetune):
+def change(*, nsh=None, **finetune):
     params = yaml.safe_load(Path("params.yaml").read_text())
-    params["methods"]["nsh"].update(NSH)
+    params["methods"]["nsh"].update(NSH | (nsh or {}))
     params["train"]["mode"] = "finetune"
     params["train"]["finetune"].update(FINETUNE | finetune)
     params["evaluate"]["k"] = 20
@@ -126,3 +132,46 @@ def test_a_batch_that_ranks_cannot_share_is_refused_before_they_are_started(tuni
     change(ranks=3)
     with pytest.raises(ConfigError, match="found a batch of 10 for 3 ranks"):
         run("train", method="nsh")
+
+
+def run_ranks():
+    """The stage as a user starts it, with two ranks: its exit status, what it said, and the runs in MLflow."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    environment["PYTHONPATH"] = f"{ROOT / 'src'}"
+    command = [sys.executable, ROOT / "pipeline/train.py", "--method", "nsh", "--bits", str(BITS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, start_new_session=True)
+    store = MlflowClient(f"sqlite:///{Path('mlflow.db').resolve()}")
+    return done, store.search_runs([store.get_experiment_by_name("folder").experiment_id])
+
+
+@pytest.mark.slow
+def test_two_ranks_write_once_and_are_one_run(tuning, run):
+    """Their losses are one rank's, at rates so small that Adam cannot make much of how sums are rounded."""
+    still = {"nsh": {"learning_rate": 1e-9}, "learning_rate": 1e-9}
+    change(**still)
+    run("train", method="nsh")
+    alone = read_json(FOLDER / "history.json")
+    change(**still, ranks=2)
+    done, runs = run_ranks()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(f"models/nsh-{BITS}: loss") == 1
+    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
+    together = read_json(FOLDER / "history.json")
+    for mine, theirs in zip(together, alone, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_rank_that_fails_ends_the_other_and_the_run_is_failed(tuning):
+    """Of a training image that cannot be read any more, one rank alone knows."""
+    change(ranks=2, held_out=0)
+    broken = Path("images") / read_part(Path("data/split"), "train").ids[7]
+    broken.write_bytes(b"")
+    begun = time.monotonic()
+    done, (only,) = run_ranks()
+    assert time.monotonic() - begun < 90  # starting takes its part of it on a busy machine
+    assert done.returncode == 2
+    assert "the file is empty" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert only.info.status == "FAILED"
+    assert not FOLDER.exists()
