@@ -84,7 +84,8 @@ class Epochs:
             losses.append(self.run.measure(pair))
             if agree(self.stop.asked, device=self.run.fabric.device):
                 break
-        return float(np.mean(losses))
+        loss: float = self.run.fabric.broadcast(float(np.mean(losses)))  # what is decided by it is decided alike
+        return loss
 
     def _balance(self) -> float:
         """How evenly the bits are used on clean images, spread evenly over all that there are."""
