@@ -6,6 +6,7 @@ from tests.training.finetune.tiny import BITS, NSH
 
 from nsh.core.errors import TrainingError
 from nsh.methods import create
+from nsh.methods.ablations import ABLATIONS
 from nsh.training.finetune.suitable import require_both_views
 
 CROVCA = {"epochs": 1, "batch": 6, "learning_rate": 1e-3, "coding_rate": 0.1, "epsilon": 0.05}
