@@ -78,7 +78,7 @@ def _train(method: Method, params: Params, *, bits: int, device: str) -> None:
         loop, backbone = _open_loop(params, device=device)
         before = tuned.copy_state(backbone.network) if backbone else {}
         head = method.fit(read_data(), bits=bits, seed=params.train.seed, report=report, loop=loop)
-        if this_rank():
+        if _rank(params):
             return
         changes = tuned.find_changes(backbone.network, before) if backbone else {}
         _write(folder / "head.pt", to_bytes(head))
@@ -88,16 +88,21 @@ def _train(method: Method, params: Params, *, bits: int, device: str) -> None:
     print(f"{time.monotonic() - start:.1f} s on {device} with {threads} thread(s)")
 
 
+def _rank(params: Params) -> int:
+    """Number of this process; of those that train heads alone, each does so for itself."""
+    return this_rank() if params.train.mode == "finetune" else 0
+
+
 def _track(params: Params, *, method: str, bits: int, head: Path) -> AbstractContextManager[Report]:
     """The run in MLflow, which rank 0 alone opens."""
-    if this_rank():
+    if _rank(params):
         return nullcontext(lambda record: None)
     return training_run(Path(), params, method=method, bits=bits, head=head)
 
 
 def _open_loop(params: Params, *, device: str) -> "tuple[Loop, Backbone | None]":
     """The loop that the mode asks for, and the backbone that it changes, if it does."""
-    progress = no_progress if this_rank() else show_progress
+    progress = no_progress if _rank(params) else show_progress
     threads = params.train.threads
     if params.train.mode == "frozen":
         return CachedViewLoop(cache=CACHE, threads=threads, device=device, progress=progress), None

@@ -172,7 +172,9 @@ def test_a_process_alone_is_rank_0_of_1(monkeypatch):
 @pytest.mark.parametrize(("count", "device"), [(2, "cuda"), (2, "cuda:0"), (8, "cuda")])
 def test_every_rank_needs_a_device_of_its_own(count, device, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(ConfigError, match=f"found {count}, compute.device {device}, and torch sees 1 CUDA devices"):
+    with pytest.raises(
+        ConfigError, match=f"found {count} on this machine, compute.device {device}, and torch sees 1"
+    ):
         check_ranks(count, batch=8, device=device)
 
 
@@ -181,5 +183,8 @@ def test_ranks_that_fit_are_accepted(monkeypatch):
     check_ranks(2, batch=50, device="cuda")
     check_ranks(1, batch=50, device="cuda:1")
     check_ranks(5, batch=50, device="cpu")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    check_ranks(10, batch=50, device="cuda")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
     with pytest.raises(ConfigError, match="found a batch of 50 for 4 ranks"):
         check_ranks(4, batch=50, device="cpu")

@@ -33,8 +33,6 @@ def test_running_statistics_counters_and_gradients_are_as_before(name, parameter
     assert (refusal is not None) == (name == "sgh")
 
 
-@pytest.mark.parametrize(
-    "ablation", ["hard_sort", "no_quantisation", "decoding", "single_bottleneck", "multi_label_nce"]
-)
+@pytest.mark.parametrize("ablation", ABLATIONS)
 def test_the_ablations_of_nsh_can_be_tuned(ablation, tiny):
     assert look("nsh", NSH | {"ablation": ablation}, tiny)[2] is None

@@ -1,7 +1,6 @@
 """A rank's device and its connection to the others, by Lightning's Fabric. It knows nothing of what they compute."""
 
 import logging
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import distributed
 
 from nsh.core.errors import TrainingError
-from nsh.training.finetune.ranks import count_ranks, this_rank
+from nsh.training.finetune.ranks import count_here, count_ranks, this_rank
 
 _BROKEN = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)
 
@@ -27,7 +26,7 @@ def open_fabric(device: str) -> Fabric:
     if ranks == 1:  # one process, also inside a cluster's job
         fabric = Fabric(accelerator=kind, devices=[int(index)] if index else 1, plugins=[LightningEnvironment()])
     else:
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
+        here = count_here(ranks)
         strategy = DDPStrategy(static_graph=True, forward_sync_buffers=False)  # statistics are equal on all
         fabric = Fabric(
             accelerator=kind,

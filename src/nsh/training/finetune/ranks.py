@@ -32,6 +32,11 @@ def count_ranks() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def count_here(count: int) -> int:
+    """How many of `count` ranks are on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", count))
+
+
 def are_started() -> bool:
     """Whether this process was started as a rank, by `start_ranks` or by torchrun."""
     return "RANK" in os.environ
@@ -46,9 +51,10 @@ def check_ranks(count: int, *, batch: int, device: str) -> None:
     if batch % count:
         raise ConfigError(f"found a batch of {batch} for {count} ranks: each needs an equal part of it")
     kind, _, index = device.partition(":")
-    if kind == "cuda" and count > 1 and (index or count > torch.cuda.device_count()):
+    here = count_here(count)
+    if kind == "cuda" and count > 1 and (index or here > torch.cuda.device_count()):
         raise ConfigError(
-            f"train.finetune.ranks: found {count}, compute.device {device}, and torch sees "
+            f"train.finetune.ranks: found {here} on this machine, compute.device {device}, and torch sees "
             f"{torch.cuda.device_count()} CUDA devices: choose cuda and a rank for each of them at most"
         )
 
