@@ -1,10 +1,12 @@
 """From images to metrics with a backbone that learns: its own encoder, encoded from images, and what is refused."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -134,14 +136,29 @@ def test_a_batch_that_ranks_cannot_share_is_refused_before_they_are_started(tuni
         run("train", method="nsh")
 
 
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 def run_ranks():
     """The stage as a user starts it, with two ranks: its exit status, what it said, and the runs in MLflow."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     environment["PYTHONPATH"] = f"{ROOT / 'src'}"
     command = [sys.executable, ROOT / "pipeline/train.py", "--method", "nsh", "--bits", str(BITS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    try:
+        said, error = process.communicate(timeout=240)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # with its ranks
     store = MlflowClient(f"sqlite:///{Path('mlflow.db').resolve()}")
-    return done, store.search_runs([store.get_experiment_by_name("folder").experiment_id])
+    return Done(process.returncode, said, error), store.search_runs(
+        [store.get_experiment_by_name("folder").experiment_id]
+    )
 
 
 @pytest.mark.slow

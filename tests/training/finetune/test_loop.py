@@ -248,9 +248,7 @@ def test_ranks_that_cannot_share_a_batch_are_refused(loop, tiny, monkeypatch):
 def test_more_ranks_than_cuda_devices_are_refused(loop, tiny, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(
-        ConfigError, match=r"found 2 on this machine, compute.device cuda, and torch sees 1 CUDA"
-    ):
+    with pytest.raises(ConfigError, match=r"found 2 on this machine, compute.device cuda, and torch sees 1 CUDA"):
         fit(loop(device="cuda"), tiny.data)
 
 

@@ -172,9 +172,7 @@ def test_a_process_alone_is_rank_0_of_1(monkeypatch):
 @pytest.mark.parametrize(("count", "device"), [(2, "cuda"), (2, "cuda:0"), (8, "cuda")])
 def test_every_rank_needs_a_device_of_its_own(count, device, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(
-        ConfigError, match=f"found {count} on this machine, compute.device {device}, and torch sees 1"
-    ):
+    with pytest.raises(ConfigError, match=f"found {count} on this machine, compute.device {device}, and torch sees 1"):
         check_ranks(count, batch=8, device=device)
 
 
