@@ -1,5 +1,6 @@
 """Stage export: data/embed/backbone.onnx and models/<method>-<bits>/head.pt -> encoder.onnx and parity.json beside it.
 
+A backbone that was fine-tuned with the head (backbone.pt) is exported anew, and joined in the place of the shared one.
 The encoder is held against torch on the first images of the gallery, which the split has shuffled, then the query's.
 With `export.precision` fp16 or int8 its backbone is then made smaller, and what that costs is measured.
 """
@@ -24,10 +25,11 @@ from nsh.core.preprocess import to_input
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, read_part
 from nsh.export import cost, parity
-from nsh.export.graph import join_head, save, to_bytes
+from nsh.export.graph import export_backbone, join_head, save, to_bytes
 from nsh.export.heads import load_head
 from nsh.export.quantise import shrink
 from nsh.export.source import source_sha256
+from nsh.export.tuned import apply_changes
 from nsh.methods import HashHead
 from nsh.terminal import show_progress
 
@@ -48,7 +50,11 @@ def main() -> None:
     info = weights.read(RAW / "weights")
     backbone = networks.build(params.backbone.name, weights=info.path, image_size=params.backbone.image_size)
     contract = _describe(params, info, method=arguments.method, bits=arguments.bits)
-    encoder = join_head(onnx.load(EMBED / "backbone.onnx"), head, contract)
+    graph = onnx.load(EMBED / "backbone.onnx")
+    if apply_changes(folder / "backbone.pt", backbone.network):
+        graph = export_backbone(backbone, image_size=params.backbone.image_size)
+        contract = _rename(contract, graph, "fine-tuned")
+    encoder = join_head(graph, head, contract)
     torch.set_num_threads(params.compute.threads)
     report = parity.check(
         encoder,
@@ -59,7 +65,7 @@ def main() -> None:
         progress=show_progress,
     )
     if params.export.precision != "fp32":
-        encoder, report["quantisation"] = _shrink(encoder, head, contract, params=params)
+        encoder, report["quantisation"] = _shrink(encoder, graph, head, contract=contract, params=params)
     write_json(folder / "parity.json", report)
     save(encoder, folder / "encoder.onnx")
     print(f"{folder}: {report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images")
@@ -87,21 +93,23 @@ def _describe(params: Params, info: weights.WeightsInfo, *, method: str, bits: i
     )
 
 
-def _shrink(
-    encoder: onnx.ModelProto, head: HashHead, contract: EncoderContract, *, params: Params
-) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """The same encoder with a smaller backbone, and what that costs.
+def _rename(contract: EncoderContract, graph: onnx.ModelProto, how: str) -> EncoderContract:
+    """The contract of an encoder whose backbone is another graph than the one that made data/embed.
 
     Its embeddings are not those of data/embed, and the digest of its backbone says so: encode takes the images.
     """
+    name = f"{contract.backbone} ({how})"
+    return replace(contract, backbone=name, backbone_sha256=sha256_bytes(to_bytes(graph)))
+
+
+def _shrink(
+    encoder: onnx.ModelProto, graph: onnx.ModelProto, head: HashHead, *, contract: EncoderContract, params: Params
+) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """The encoder of `graph` and `head` with a smaller backbone, and what that costs."""
     chosen, threads = params.export, params.compute.threads
     training = _read_images(params, _ids("train")[: chosen.calibration])
-    backbone = shrink(onnx.load(EMBED / "backbone.onnx"), precision=chosen.precision, images=training)
-    contract = replace(
-        contract,
-        backbone=f"{contract.backbone} ({chosen.precision})",
-        backbone_sha256=sha256_bytes(to_bytes(backbone)),
-    )
+    backbone = shrink(graph, precision=chosen.precision, images=training)
+    contract = _rename(contract, backbone, chosen.precision)
     smaller = join_head(backbone, head, contract)
     report = cost.judge(
         encoder,

@@ -20,7 +20,7 @@ def loaded_by(module: str) -> set[str]:
     "module", ["nsh.serving", "nsh.serving.encoder", "nsh.core.hamming", "nsh.core.preprocess", "nsh.cli"]
 )
 def test_production_loads_no_training_or_operations_library(module: str) -> None:
-    forbidden = {"torch", "torchvision", "mlflow", "dvc", "onnx", "pyarrow", "matplotlib", "pydantic"}
+    forbidden = {"torch", "torchvision", "lightning", "mlflow", "dvc", "onnx", "pyarrow", "matplotlib", "pydantic"}
     assert not loaded_by(module) & forbidden
 
 

@@ -71,6 +71,7 @@ def _train() -> None:
     head = create("itq", {"iterations": 5}).fit(data, bits=BITS, seed=0, report=lambda row: None, loop=None)
     Path(f"models/itq-{BITS}").mkdir(parents=True)
     torch.save(head.state_dict(), f"models/itq-{BITS}/head.pt")
+    torch.save({}, f"models/itq-{BITS}/backbone.pt")
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def made() -> list[str]:
 
 def test_it_writes_an_encoder_that_says_where_it_comes_from(exported, monkeypatch):
     monkeypatch.chdir(exported)
-    assert made() == ["encoder.onnx", "head.pt", "parity.json"]
+    assert made() == ["backbone.pt", "encoder.onnx", "head.pt", "parity.json"]
     encoder = Encoder(FOLDER / "encoder.onnx")
     contract, split, embed = (
         encoder.contract,
@@ -80,7 +80,7 @@ def test_an_encoder_that_is_not_the_network_is_not_written(project, run, stage, 
     monkeypatch.setattr(export, "join_head", join_another)
     with pytest.raises(ExportError, match="nothing was written"):
         run(export)
-    assert made() == ["head.pt"]
+    assert made() == ["backbone.pt", "head.pt"]
 
 
 def test_another_backbone_graph_than_the_embeddings_is_refused(project, run):
@@ -88,7 +88,7 @@ def test_another_backbone_graph_than_the_embeddings_is_refused(project, run):
     Path("data/embed/embed.json").write_text(json.dumps({**header, "backbone_sha256": "0" * 64}))
     with pytest.raises(ExportError, match="not the graph that made the embeddings"):
         run("export")
-    assert made() == ["head.pt"]
+    assert made() == ["backbone.pt", "head.pt"]
 
 
 def test_a_head_of_other_length_is_refused(project, run):

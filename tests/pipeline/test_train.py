@@ -44,7 +44,9 @@ def run_process(*arguments):
 @pytest.mark.parametrize(("method", "rounds"), [("nsh", 2), ("itq", 3)])
 def test_head_and_history_are_written_and_nothing_else(embeddings, run, method, rounds):
     run("train", method=method, bits=8)
-    assert sorted(path.name for path in Path(f"models/{method}-8").iterdir()) == ["head.pt", "history.json"]
+    made = sorted(path.name for path in Path(f"models/{method}-8").iterdir())
+    assert made == ["backbone.pt", "head.pt", "history.json"]
+    assert torch.load(f"models/{method}-8/backbone.pt", weights_only=True) == {}
     assert list(Path(".cache").rglob("*.ckpt")) == []
     history = read_json(Path(f"models/{method}-8/history.json"))
     assert [record["epoch"] for record in history] == list(range(1, rounds + 1))

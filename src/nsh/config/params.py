@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from nsh.config.block import Bits, Block, Count, Seed, Share
+from nsh.config.block import Bits, Block, Count, Positive, Seed, Share
 from nsh.config.methods import Methods
 from nsh.core.errors import ConfigError
 
@@ -62,11 +62,29 @@ class Compute(Block):
     threads: Count
 
 
+class FineTune(Block):
+    """How a backbone is trained together with a method (see `nsh.training.finetune.recipe`), and by how many ranks."""
+
+    learning_rate: Positive
+    batch_norm: Literal["frozen", "trained"]
+    precision: Literal["fp32", "bf16"]
+    channels_last: bool
+    compile: bool
+    clip: Positive | None
+    held_out: Annotated[int, Field(ge=0)]
+    patience: Count | None
+    keep: Literal["best", "last"]
+    checkpoint_minutes: Positive
+    ranks: Count
+
+
 class Train(Block):
     """What every method shares in training."""
 
+    mode: Literal["frozen", "finetune"]
     seed: Seed
     threads: Count
+    finetune: FineTune
 
 
 class Export(Block):

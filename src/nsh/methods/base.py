@@ -88,7 +88,7 @@ class Schedule:
 
 
 class Loop(Protocol):
-    """Minimises an objective in place; the one implementation is `nsh.training.loop`."""
+    """Minimises an objective in place: `nsh.training.loop` on cached views, `nsh.training.finetune.loop` on images."""
 
     def __call__(
         self,

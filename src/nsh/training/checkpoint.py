@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,49 @@ import torch
 
 from nsh.methods.base import TrainingData
 
+Facts = Mapping[str, Any]
+"""Everything a run's result depends on, by name; blocks may be nested, and JSON can write it all."""
 
-def fingerprint(identity: Mapping[str, Any], data: TrainingData) -> str:
-    """SHA-256 of everything a run's result depends on: `identity`, the data, the code and torch.
 
-    A run that differs in any of it never goes on from another one's checkpoint.
-    """
-    text = json.dumps({**identity, "torch": torch.__version__}, sort_keys=True)
-    digest = hashlib.sha256(text.encode())
-    for source in _sources():
-        digest.update(source.read_bytes())
+def collect_facts(identity: Mapping[str, Any], data: TrainingData) -> Facts:
+    """`identity`, and digests of the data and of the code, and torch's version."""
+    return {**identity, "data": _digest_data(data), "code": _digest_code(), "torch": str(torch.__version__)}
+
+
+def fingerprint(facts: Facts) -> str:
+    """SHA-256 of `facts`: a run that differs in any of them never goes on from another one's checkpoint."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def list_differences(found: Facts, wanted: Facts) -> list[str]:
+    """One line for each fact in which two runs differ, named by its keys with dots: "seed: 0 there, 1 here"."""
+    there, here = dict(_flatten(found)), dict(_flatten(wanted))
+    keys = [key for key in sorted(there.keys() | here.keys()) if there.get(key) != here.get(key)]
+    return [f"{key}: {_show(there.get(key))} there, {_show(here.get(key))} here" for key in keys]
+
+
+def _flatten(facts: Facts, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _show(value: Any) -> str:
+    return f"{value}"[:12]  # of a digest the beginning tells enough
+
+
+def _digest_data(data: TrainingData) -> str:
+    digest = hashlib.sha256()
     for array in (data.features, data.views):
         digest.update(repr((array.shape, array.dtype.str)).encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
 
 
-def _sources() -> list[Path]:
-    """The files that decide how a head is trained: this room and the methods'."""
+def _digest_code() -> str:
+    """Of the files that decide how a head is trained: this room and the methods'."""
     package = Path(__file__).parents[1]
-    return sorted(path for room in ("methods", "training") for path in (package / room).glob("*.py"))
+    sources = sorted(path for room in ("methods", "training") for path in (package / room).rglob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()

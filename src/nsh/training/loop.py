@@ -4,10 +4,8 @@ It knows an `Objective`, not which method it belongs to; it reports through a ca
 depends on objective, data, schedule, seed, device and number of threads, and on nothing else.
 """
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,8 +17,9 @@ from torch import Tensor
 from nsh.core.errors import TrainingError
 from nsh.core.progress import Progress, no_progress
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
-from nsh.training.checkpoint import fingerprint
+from nsh.training.checkpoint import collect_facts, fingerprint
 from nsh.training.pairs import read_pairs
+from nsh.training.reproducible import reproducible
 from nsh.training.steps import Run, bit_balance
 
 WATCHED = 2048
@@ -65,8 +64,9 @@ class CachedViewLoop:
         """
         _check(data, schedule)
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
-        checkpoint = self.cache / fingerprint({**identity, "loop": settings}, data) / "last.ckpt"
-        with _reproducible(self.threads):
+        facts = collect_facts({**identity, "loop": settings}, data)
+        checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
+        with reproducible(self.threads):
             run = Run(objective, learning_rate=schedule.learning_rate, device=self.device)
             run.resume(checkpoint)
             self._go_on(run, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
@@ -107,17 +107,3 @@ def _check(data: TrainingData, schedule: Schedule) -> None:
 def _watch(data: TrainingData) -> Tensor:
     """The features of images spread evenly over the training data."""
     return torch.from_numpy(data.features[:: -(-len(data.features) // WATCHED)])
-
-
-@contextmanager
-def _reproducible(threads: int) -> Iterator[None]:
-    """Fixed threads and deterministic kernels inside, the caller's settings again outside."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it deterministic CUDA kernels refuse to run
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])

@@ -1,0 +1,51 @@
+"""What training has changed in a backbone, on disk: models/<method>-<bits>/backbone.pt. It knows no method.
+
+The file is a state dict of the changed tensors alone, empty where the backbone was frozen: then every head is joined
+with the one backbone graph that made the embeddings (docs/decisions/0002).
+"""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from nsh.core.errors import ExportError
+
+State = Mapping[str, Tensor]
+
+
+def copy_state(network: nn.Module) -> State:
+    """The network's tensors as they are now."""
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def find_changes(network: nn.Module, before: State) -> State:
+    """Of the network's tensors those that are not what they were."""
+    return {name: value for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
+
+
+def to_bytes(changes: State) -> bytes:
+    """What `apply_changes` reads; equal changes give equal bytes."""
+    buffer = io.BytesIO()
+    torch.save(dict(changes), buffer)
+    return buffer.getvalue()
+
+
+def apply_changes(path: Path, network: nn.Module) -> bool:
+    """Load the changes at `path` into the network they were made in; whether there are any.
+
+    Raises:
+        ExportError: no such file, no state dict, or one of another network.
+    """
+    if not path.is_file():
+        raise ExportError(f"{path} is not here: train again, `dvc repro -f train@{path.parent.name}`")
+    try:
+        changes: State = torch.load(path, map_location="cpu", weights_only=True)
+        unknown = network.load_state_dict(changes, strict=False).unexpected_keys
+    except Exception as error:  # unpickling garbage raises nearly every built-in exception
+        raise ExportError(f"{path} holds no weights of this backbone ({error}): train again") from error
+    if unknown:
+        raise ExportError(f"{path} holds weights of another backbone, e.g. {unknown[0]}: train again")
+    return bool(changes)

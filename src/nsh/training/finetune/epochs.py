@@ -1,0 +1,126 @@
+"""Epoch after epoch of a fine-tuning run: steps, validation, checkpoints, the end. Knows no method and no data set."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from nsh.core.progress import Progress
+from nsh.methods.base import Report, Schedule
+from nsh.training.finetune.gather import agree, gather
+from nsh.training.finetune.images import TrainingImages
+from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, shard
+from nsh.training.finetune.run import Run
+from nsh.training.finetune.stop import Stop
+from nsh.training.steps import bit_balance
+
+WATCHED = 512
+"""Clean images, at most, whose bits are counted after an epoch."""
+
+
+@dataclass(kw_only=True)
+class Epochs:
+    """The epochs that are left of a run."""
+
+    run: Run
+    images: TrainingImages
+    schedule: Schedule
+    seed: int
+    stop: Stop
+    saved: float = field(default_factory=time.monotonic)
+
+    def go_on(self, report: Report, *, progress: Progress) -> None:
+        """Train to the last epoch, or until `patience` is over."""
+        position, batch = self.run.position, self.schedule.batch
+        for record in position.records:
+            report(record)
+        training, held_out = hold_out(len(self.images.ids), count=self.run.recipe.held_out, seed=self.seed)
+        left = (self.schedule.epochs - position.epoch) * (len(training) // batch) - position.step
+        ticks = iter(progress(range(left), desc="train", total=left))
+        while not self._is_over():
+            batches = draw_batches(training, batch=batch, seed=self.seed, epoch=position.epoch)
+            self._train(batches[position.step :], ticks)
+            better = position.finish_epoch(self._describe(held_out))
+            if better:
+                self.run.save_best()
+            self._save()
+            report(position.records[-1])
+        next(ticks, None)  # past the last step, so that a bar ends its line
+        self.run.finish()
+
+    def _is_over(self) -> bool:
+        position, patience = self.run.position, self.run.recipe.patience
+        waited = position.epoch - 1 - position.best_epoch
+        impatient = patience is not None and self.run.recipe.held_out > 0 and waited >= patience
+        return position.epoch >= self.schedule.epochs or (impatient and position.epoch > 0)
+
+    def _train(self, batches: list[Rows], ticks: Iterator[int]) -> None:
+        position = self.run.position
+        self.run.module.train()
+        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=position.epoch):
+            position.add(self.run.step(pair, seed=self.seed))
+            next(ticks, None)
+            self._pause()
+
+    def _describe(self, held_out: Rows) -> dict[str, float]:
+        """The record of the epoch that ends."""
+        position = self.run.position
+        record = {"epoch": position.epoch + 1, **position.means()}
+        with self._looking():
+            if len(held_out):
+                record["held_out_loss"] = self._validate(held_out)
+            record["bit_balance"] = self._balance()
+        self._pause()
+        return record
+
+    def _validate(self, held_out: Rows) -> float:
+        """Mean loss of the held-out images, in the same batches and the same two views every time."""
+        losses = []
+        batches = cut_batches(held_out, batch=self.schedule.batch)
+        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=0):
+            losses.append(self.run.measure(pair))
+            if agree(self.stop.asked, device=self.run.fabric.device):
+                break
+        loss: float = self.run.fabric.broadcast(float(np.mean(losses)))  # what is decided by it is decided alike
+        return loss
+
+    def _balance(self) -> float:
+        """How evenly the bits are used on clean images, spread evenly over all that there are."""
+        count, ranks = len(self.images.ids), self.run.fabric.world_size
+        rows = np.arange(count)[:: -(-count // WATCHED)]
+        rows = rows[: len(rows) // ranks * ranks]
+        batches = [rows[start : start + self.schedule.batch] for start in range(0, len(rows), self.schedule.batch)]
+        embed, device = self.run.module.embed, self.run.fabric.device
+        parts = [gather(embed(pixels.to(device))) for pixels in self.images.read_clean(self._own(batches))]
+        return bit_balance(self.run.module.objective.head, torch.cat(parts))
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Without gradients, in evaluation mode; the objective, which may count or draw, is afterwards as before."""
+        module = self.run.module
+        before = {name: value.clone() for name, value in module.objective.state_dict().items()}
+        module.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            module.objective.load_state_dict(before)
+
+    def _own(self, batches: list[Rows]) -> list[Rows]:
+        fabric = self.run.fabric
+        return [shard(rows, rank=fabric.global_rank, ranks=fabric.world_size) for rows in batches]
+
+    def _pause(self) -> None:
+        """Between two steps: write a checkpoint if it is time for one, and end if SIGTERM has come to any rank."""
+        if agree(self.stop.asked, device=self.run.fabric.device):
+            self._save()
+            self.stop.hand_on()
+        if time.monotonic() - self.saved >= 60 * self.run.recipe.checkpoint_minutes:
+            self._save()
+
+    def _save(self) -> None:
+        self.run.save()
+        self.saved = time.monotonic()

@@ -1,0 +1,125 @@
+"""The loop for methods that learn by gradient, on images: backbone and objective are trained together, end to end.
+
+It is the other `nsh.methods.base.Loop` beside `nsh.training.loop`, and knows neither methods, data sets nor trackers.
+The result depends on network, objective, images, schedule, recipe, seed, kind of device, threads and number of ranks.
+
+Validation needs no label: it is the objective itself, on images that are never trained on and whose two views are the
+same after every epoch. It is what is minimised, every method has one, and where it rises again the network has begun
+to learn the training images by heart. It says nothing of retrieval, so `keep: last` is there too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from nsh.core.errors import TrainingError
+from nsh.core.progress import Progress, no_progress
+from nsh.methods.base import Objective, Report, Schedule, TrainingData
+from nsh.training.checkpoint import Facts, collect_facts, fingerprint
+from nsh.training.finetune.epochs import Epochs
+from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
+from nsh.training.finetune.images import TrainingImages
+from nsh.training.finetune.module import FineTuning
+from nsh.training.finetune.ranks import check_ranks, count_ranks
+from nsh.training.finetune.recipe import Recipe
+from nsh.training.finetune.run import Run, describe_others
+from nsh.training.finetune.stop import Stop
+from nsh.training.finetune.suitable import require_both_views
+from nsh.training.reproducible import reproducible
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningLoop:
+    """A `nsh.methods.base.Loop` that leaves the tuned network in place.
+
+    Attributes:
+        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
+        images: the data's images, row by row.
+        recipe: how the network is trained.
+        cache: folder for partial state; of a finished run its last and its best weights stay there.
+        threads: of torch; results are equal only for equal threads.
+        device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
+        progress: shows the steps.
+        say: gets a line where there is something to know.
+    """
+
+    network: nn.Module
+    images: TrainingImages
+    recipe: Recipe
+    cache: Path
+    threads: int
+    device: str = "cpu"
+    progress: Progress = no_progress
+    say: Callable[[str], None] = print
+
+    def __call__(
+        self,
+        objective: Objective,
+        data: TrainingData,
+        *,
+        schedule: Schedule,
+        seed: int,
+        identity: Mapping[str, Any],
+        report: Report,
+    ) -> None:
+        """Minimise `objective` in network and objective by Adam, going on from the last checkpoint of this run.
+
+        `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps,
+        "held_out_loss" where images are held out, and "bit_balance" of the codes of some clean images. A resumed run
+        reports the epochs before the interruption again. On SIGTERM the step is finished, a checkpoint is written, and
+        the signal handed on.
+
+        Raises:
+            TrainingError: too few images, an objective that does not look at both views, or a rank was lost.
+            ConfigError: the ranks cannot share a batch or the devices.
+            DataError: an image cannot be read.
+            NonFiniteLoss: names epoch, step and images.
+        """
+        self._check(objective, data, schedule=schedule, method=str(identity.get("method")))
+        facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
+        folder = self.cache / fingerprint(facts)[:16]
+        with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks(), Stop() as stop:
+            fabric = open_fabric(self.device)
+            module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
+            run = Run(module, fabric, folder=folder, facts=facts)
+            if fabric.is_global_zero and not run.is_begun():
+                for line in describe_others(folder, facts):
+                    self.say(line)
+            run.resume()
+            epochs = Epochs(run=run, images=self.images, schedule=schedule, seed=seed, stop=stop)
+            epochs.go_on(report, progress=self.progress)
+            if self.recipe.keep == "best" and self.recipe.held_out:
+                run.take_best()
+        module.to("cpu")
+
+    def _collect_facts(
+        self, data: TrainingData, *, schedule: Schedule, seed: int, identity: Mapping[str, Any]
+    ) -> Facts:
+        settings = {"seed": seed, "threads": self.threads, "ranks": count_ranks()}
+        where = {"device": self.device.partition(":")[0], "image_size": self.images.size}
+        recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
+        return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
+
+    def _check(self, objective: Objective, data: TrainingData, *, schedule: Schedule, method: str) -> None:
+        images, batch, held_out = len(self.images.ids), schedule.batch, self.recipe.held_out
+        if images != len(data.features):
+            raise TrainingError(
+                f"found {images} training images, and {method} chose {len(data.features)} of them by itself, which "
+                "fine-tuning cannot follow: set split.train to no more than the method's images"
+            )
+        if images - held_out < batch:
+            raise TrainingError(
+                f"found {images} training images, {held_out} of them held out, a batch needs {batch}: raise "
+                f"split.train to {batch + held_out} or more, or lower train.finetune.held_out or the method's batch"
+            )
+        if 0 < held_out < batch:
+            raise TrainingError(
+                f"found {held_out} images held out, a batch needs {batch}: raise train.finetune.held_out to {batch} or "
+                "more, or set it to 0 to validate nothing"
+            )
+        check_ranks(count_ranks(), batch=batch, device=self.device)
+        require_both_views(objective, data, batch=batch, method=method)

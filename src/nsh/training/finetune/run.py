@@ -1,0 +1,183 @@
+"""A fine-tuning run's state: how far it is, and how that survives an interruption. Knows no method and no images.
+
+A folder holds last.ckpt (all state, after a step), best.ckpt (the weights after the epoch with the smallest loss on
+held-out images), both with the facts of the run (see `nsh.training.checkpoint`), and, until the run is finished,
+run.json, the facts alone. Rank 0 writes, every rank reads.
+"""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from nsh.core.errors import NonFiniteLoss, TrainingError
+from nsh.core.files import atomic_path, read_json, write_json
+from nsh.training.checkpoint import Facts, list_differences
+from nsh.training.finetune.images import Pair
+from nsh.training.finetune.module import FineTuning
+
+Terms = dict[str, Tensor]
+
+
+@dataclass
+class Position:
+    """How far a run is: `step` steps into epoch number `epoch`, from 0."""
+
+    epoch: int = 0
+    step: int = 0
+    sums: Terms = field(default_factory=dict)  # of the objective's terms over the epoch's steps
+    records: list[dict[str, float]] = field(default_factory=list)
+    best_loss: float = math.inf
+    best_epoch: int = -1
+
+    def add(self, terms: Terms) -> None:
+        """Count a step."""
+        for name, value in terms.items():
+            self.sums[name] = self.sums.get(name, 0) + value.detach()
+        self.step += 1
+
+    def means(self) -> dict[str, float]:
+        """Of the terms over the steps of this epoch."""
+        return {name: float(total) / self.step for name, total in self.sums.items()}
+
+    def finish_epoch(self, record: dict[str, float]) -> bool:
+        """Go on to the next epoch; whether the one that ends is the best so far."""
+        self.records.append(record)
+        better = record.get("held_out_loss", math.inf) < self.best_loss
+        if better:
+            self.best_loss, self.best_epoch = record["held_out_loss"], self.epoch
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
+        return better
+
+
+class Run:
+    """Module and optimiser on their device, and the position."""
+
+    def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, facts: Facts) -> None:
+        self.module, self.fabric, self.recipe = module, fabric, module.recipe
+        if fabric.world_size > 1 and fabric.device.type == "cuda" and self.recipe.batch_norm == "trained":
+            nn.SyncBatchNorm.convert_sync_batchnorm(module.network)  # type: ignore[no-untyped-call]
+        self.step_module, self.optimiser = fabric.setup(module, module.configure_optimizers())
+        self.folder, self.facts = folder, facts
+        self.position = Position()
+
+    def measure(self, pair: Pair) -> float:
+        """The loss of held-out images.
+
+        Raises:
+            NonFiniteLoss: names epoch and images.
+        """
+        rows, first, second = (part.to(self.fabric.device) for part in pair)
+        loss: float = self.step_module.validation_step((rows, first, second))["loss"].item()
+        if not math.isfinite(loss):
+            raise NonFiniteLoss(
+                f"the loss became {loss} after epoch {self.position.epoch + 1} on the held-out images in rows "
+                f"{rows.tolist()}: lower the learning rates, or look at these images"
+            )
+        return loss
+
+    def step(self, pair: Pair, *, seed: int) -> Terms:
+        """Descend once; what torch draws by chance in it depends on (seed, epoch, step) alone.
+
+        Raises:
+            NonFiniteLoss: names epoch, step and images.
+        """
+        epoch, step = self.position.epoch, self.position.step
+        torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step]).generate_state(1)[0]))
+        rows, first, second = (part.to(self.fabric.device) for part in pair)
+        self.optimiser.zero_grad()
+        terms: Terms = self.step_module.training_step((rows, first, second))
+        if not math.isfinite(loss := terms["loss"].item()):
+            raise NonFiniteLoss(
+                f"the loss became {loss} in epoch {epoch + 1}, step {step + 1}, on the training images in rows "
+                f"{rows.tolist()}: lower the learning rates, or look at these images"
+            )
+        self.fabric.backward(terms["loss"])
+        self._clip()
+        self.optimiser.step()
+        return terms
+
+    def _clip(self) -> None:
+        limit = self.recipe.clip
+        if limit is None:
+            return
+        length = self.fabric.clip_gradients(self.step_module, self.optimiser, max_norm=limit, error_if_nonfinite=False)
+        if length is not None and not math.isfinite(length):
+            raise NonFiniteLoss(
+                f"the gradient became {float(length)} in epoch {self.position.epoch + 1}, step "
+                f"{self.position.step + 1}, of a finite loss: lower the learning rates"
+            )
+
+    def save(self) -> None:
+        """Write all state to last.ckpt, atomically."""
+        position = {name: value for name, value in vars(self.position).items() if name != "sums"}
+        sums = {name: value.cpu() for name, value in self.position.sums.items()}
+        self._write(
+            "last.ckpt",
+            {"module": self.module.state_dict(), "optimiser": self.optimiser.state_dict()}
+            | {"position": {**position, "sums": sums}},
+        )
+
+    def save_best(self) -> None:
+        """Write the weights to best.ckpt, atomically."""
+        self._write("best.ckpt", {"module": self.module.state_dict()})
+
+    def is_begun(self) -> bool:
+        """Whether there is state to go on from."""
+        return (self.folder / "last.ckpt").exists()
+
+    def resume(self) -> None:
+        """Take over the state in last.ckpt, if there is one.
+
+        Raises:
+            TrainingError: it is of another run; names the differences.
+        """
+        if not self.is_begun():
+            if self.fabric.is_global_zero:
+                write_json(self.folder / "run.json", dict(self.facts))
+            return
+        state = self._read("last.ckpt")
+        self.module.load_state_dict(state["module"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.position = Position(**state["position"])
+        self.position.sums = {name: value.to(self.fabric.device) for name, value in self.position.sums.items()}
+
+    def take_best(self) -> None:
+        """Take over the weights in best.ckpt, which are of the best epoch so far."""
+        self.fabric.barrier()  # rank 0 may still be writing it
+        self.module.load_state_dict(self._read("best.ckpt")["module"])
+
+    def finish(self) -> None:
+        """Note that this run needs no more steps."""
+        if self.fabric.is_global_zero:
+            (self.folder / "run.json").unlink(missing_ok=True)
+
+    def _write(self, name: str, state: dict[str, Any]) -> None:
+        if self.fabric.is_global_zero:
+            with atomic_path(self.folder / name) as partial:
+                torch.save({**state, "facts": self.facts}, partial)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        differences = list_differences(state["facts"], self.facts)
+        if differences:
+            raise TrainingError(f"{path} is of another run ({'; '.join(differences)}): delete {self.folder}")
+        return state
+
+
+def describe_others(folder: Path, facts: Facts) -> list[str]:
+    """A line for each unfinished run of the same method and code length beside `folder`, and how it differs."""
+    lines = []
+    for path in sorted(folder.parent.glob("*/run.json")):
+        other: dict[str, Any] = read_json(path)
+        if path.parent != folder and all(other.get(key) == facts.get(key) for key in ("method", "bits")):
+            lines.append(
+                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, facts))}"
+            )
+    return lines

@@ -1,0 +1,273 @@
+"""Fine-tuning on two dozen images: what learns and what does not, what is kept, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.training.finetune.tiny import (
+    BITS,
+    IMAGES,
+    NSH,
+    all_weights,
+    are_equal,
+    fit,
+    make_loop,
+    make_network,
+    make_tiny,
+)
+
+from nsh.core.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
+from nsh.methods import Schedule, TrainingData, create
+from nsh.training.finetune.run import Run
+
+RIVALS = {
+    "cibhash": {"hidden": 8, "temperature": 0.3, "bottleneck": 0.001},
+    "crovca": {"coding_rate": 0.1, "epsilon": 0.05},
+    "deepbit": {"balance": 1.0, "invariance": 0.001},
+    "cimon": {"images": IMAGES, "similar": 0.2, "clusters": 3, "contrast": 0.3, "temperature": 0.5},
+}
+STORED = {
+    "greedyhash": {"penalty": 0.1},
+    "mbe": {"gamma": 6.0},
+    "sdc": {"beta": 5.0, "quantisation": 1.0},
+    "sgh": {"alpha": 0.001, "beta": 0.001},
+    "mls3rduh": {"images": IMAGES, "share": 0.2, "alpha": 0.9},
+    "tbh": {"hidden": 8, "latent": 4},
+    "nsh_plus": {
+        "m": 2,
+        "tau_s": 0.05,
+        "tau_c": 0.2,
+        "d_z": 4,
+        "queue": 8,
+        "sorting": 1.0,
+        "temperature": 0.3,
+        "neighbours": 3,
+        "directions": 4,
+        "hidden": 8,
+    },
+}
+
+
+def fit_rival(name, parameters, loop, data, records=None):
+    schedule = {"epochs": 2, "batch": 6, "learning_rate": 1e-3}
+    report = (lambda record: None) if records is None else records.append
+    return create(name, schedule | parameters).fit(data, bits=BITS, seed=0, report=report, loop=loop)
+
+
+def test_network_and_head_learn_together_and_both_losses_fall(loop, tiny):
+    records, made = [], loop()
+    head = fit(made, tiny.data, records=records, epochs=12, learning_rate=1e-2)
+    assert [record["epoch"] for record in records] == list(range(1, 13))
+    assert list(records[0]) == ["epoch", "loss", "sorted_nce", "quantisation", "held_out_loss", "bit_balance"]
+    assert records[-1]["loss"] < 0.8 * records[0]["loss"]
+    assert records[-1]["held_out_loss"] < 0.9 * records[0]["held_out_loss"]
+    before = make_network().state_dict()
+    moved = {name for name, value in made.network.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == {
+        *("convolution.weight", "convolution.bias", "norm.weight", "norm.bias", "last.weight", "last.bias"),
+    }
+    assert head.linear.weight.isfinite().all()
+
+
+def test_batch_normalisation_may_follow_the_batches(loop, tiny):
+    made = loop(batch_norm="trained")
+    fit(made, tiny.data, epochs=1)
+    before, after = make_network().norm, made.network.norm
+    assert not torch.equal(after.running_mean, before.running_mean)
+    assert after.num_batches_tracked == 3
+    assert not torch.equal(after.running_var, before.running_var)
+
+
+def test_each_part_has_its_own_learning_rate(loop, tiny):
+    made = loop(learning_rate=1e-9)
+    head = fit(made, tiny.data)
+    start = create("nsh", NSH).objective(tiny.data, bits=BITS, seed=0).head
+    assert torch.allclose(made.network.last.weight, make_network().last.weight, atol=1e-7)
+    assert not torch.allclose(head.linear.weight, start.linear.weight, atol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_weights_whatever_the_workers_and_the_global_generator(tmp_path, tiny):
+    weights = []
+    for run, seed in enumerate((1, 1, 2)):
+        torch.rand(run + 1)
+        made = make_loop(tmp_path / str(run))
+        object.__setattr__(made.images, "workers", run + 1)
+        weights.append(all_weights(made, fit(made, tiny.data, seed=seed)))
+    assert are_equal(weights[0], weights[1])
+    assert not are_equal(weights[0], weights[2])
+
+
+def test_the_callers_generator_and_settings_are_left_alone(loop, tiny):
+    objective = create("nsh", NSH).objective(tiny.data, bits=BITS, seed=0)
+    before = torch.get_rng_state()
+    schedule = Schedule(epochs=1, batch=6, learning_rate=1e-3)
+    loop()(objective, tiny.data, schedule=schedule, seed=0, identity={}, report=lambda record: None)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_method_of_two_views_can_be_tuned(name, loop, tiny):
+    made, records = loop(), []
+    head = fit_rival(name, RIVALS[name], made, tiny.data, records)
+    assert [record["epoch"] for record in records] == [1, 2]
+    assert all(math.isfinite(value) for record in records for value in record.values())
+    assert not torch.equal(made.network.last.weight, make_network().last.weight)
+    assert not head.training
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_method_of_stored_features_is_refused_before_anything_is_trained(name, loop, tiny):
+    made = loop()
+    with pytest.raises(TrainingError, match=f"found method {name}, which learns from stored features"):
+        fit_rival(name, STORED[name], made, tiny.data)
+    assert torch.equal(made.network.last.weight, make_network().last.weight)
+
+
+def test_the_best_epoch_is_kept_or_the_last(tmp_path, tiny):
+    """At so large a rate the loss on held-out images rises again; the best epoch's weights are what it ended with."""
+    wild = {"epochs": 6, "learning_rate": 0.3}
+    records, best = [], make_loop(tmp_path / "a", keep="best", learning_rate=0.05)
+    kept = all_weights(best, fit(best, tiny.data, records=records, **wild))
+    losses = [record["held_out_loss"] for record in records]
+    assert np.argmin(losses) + 1 < len(losses)
+    last = make_loop(tmp_path / "a", keep="last", learning_rate=0.05)
+    assert not are_equal(all_weights(last, fit(last, tiny.data, **wild)), kept)
+    saved = torch.load(next((tmp_path / "a").rglob("best.ckpt")), weights_only=True)["module"]
+    assert all(torch.equal(saved[name], value) for name, value in kept.items() if name.startswith("network."))
+    assert torch.equal(saved["objective.head.linear.weight"], kept["head.linear.weight"])
+
+
+def test_patience_ends_the_run_when_the_held_out_loss_falls_no_more(loop, tiny):
+    records = []
+    fit(loop(patience=2, learning_rate=0.05), tiny.data, records=records, epochs=40, learning_rate=0.3)
+    losses = [record["held_out_loss"] for record in records]
+    assert len(losses) < 40
+    assert len(losses) - 1 - int(np.argmin(losses)) == 2
+
+
+def test_without_held_out_images_nothing_is_validated_and_the_last_epoch_is_kept(loop, tiny):
+    records, made = [], loop(held_out=0, keep="best", patience=1)
+    fit(made, tiny.data, records=records)
+    assert len(records) == NSH["epochs"]
+    assert "held_out_loss" not in records[0]
+    assert not list(made.cache.rglob("best.ckpt"))
+
+
+def test_held_out_images_are_never_trained_on(loop, tiny, monkeypatch):
+    trained, validated, step, measure = set(), set(), Run.step, Run.measure
+    monkeypatch.setattr(Run, "step", lambda self, pair, **k: trained.update(pair[0].tolist()) or step(self, pair, **k))
+    monkeypatch.setattr(Run, "measure", lambda self, pair: validated.update(pair[0].tolist()) or measure(self, pair))
+    fit(loop(), tiny.data, epochs=4)
+    assert len(trained) == IMAGES - 6
+    assert len(validated) == 6
+    assert not trained & validated
+
+
+def test_clipping_bounds_the_gradient(loop, tiny, monkeypatch):
+    lengths, clip = [], Run._clip
+
+    def watch(self):
+        clip(self)
+        squares = [parameter.grad.square().sum() for parameter in self.module.parameters()]
+        lengths.append(float(torch.stack(squares).sum().sqrt()))
+
+    monkeypatch.setattr(Run, "_clip", watch)
+    fit(loop(), tiny.data, epochs=1)
+    fit(loop(clip=0.01), tiny.data, epochs=1)
+    assert min(lengths[:3]) > 0.02
+    assert max(lengths[3:]) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_half_precision_and_the_order_of_memory_are_near_the_plain_run(tmp_path, tiny):
+    losses = []
+    for number, changes in enumerate(({}, {"precision": "bf16"}, {"channels_last": True})):
+        records = []
+        fit(make_loop(tmp_path / str(number), **changes), tiny.data, records=records, epochs=1)
+        losses.append(records[0]["held_out_loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert losses[1] != losses[0]
+    assert losses[2] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_the_network_is_compiled_if_asked(loop, tiny, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compiled.append(type(self).__name__))
+    fit(loop(compile=True), tiny.data, epochs=1)
+    fit(loop(), tiny.data, epochs=1)
+    assert compiled == ["Network"]
+
+
+def test_fewer_images_than_a_batch_and_too_few_held_out_are_said_clearly(loop, tiny):
+    with pytest.raises(TrainingError, match="found 24 training images, 20 of them held out, a batch needs 6: raise"):
+        fit(loop(held_out=20), tiny.data)
+    with pytest.raises(TrainingError, match="found 5 images held out, a batch needs 6"):
+        fit(loop(held_out=5), tiny.data)
+
+
+def test_exactly_one_batch_is_enough(loop, tiny):
+    records = []
+    fit(loop(held_out=6), tiny.data, records=records, batch=6, epochs=1)
+    fit(loop(held_out=0), tiny.data, records=records, batch=IMAGES, epochs=1)
+    assert len(records) == 2
+
+
+def test_a_method_that_chooses_among_the_images_is_refused(loop, tiny):
+    with pytest.raises(TrainingError, match="found 24 training images, and cimon chose 12 of them"):
+        fit_rival("cimon", RIVALS["cimon"] | {"images": 12}, loop(), tiny.data)
+
+
+def test_an_image_that_cannot_be_read_any_more_is_named(loop, tiny):
+    made = loop()
+
+    def load(name):
+        if name == "7":
+            raise UnreadableImage("the file is empty")
+        return tiny.pixels[int(name)]
+
+    object.__setattr__(made.images, "load", load)
+    with pytest.raises(DataError, match=r"image '7' was readable when the split was drawn.*the file is empty"):
+        fit(made, tiny.data)
+
+
+def test_a_loss_that_is_not_finite_names_epoch_step_and_images(loop, tiny):
+    network = make_network()
+    with torch.no_grad():
+        network.last.weight.fill_(torch.inf)
+    with pytest.raises(NonFiniteLoss, match=r"nan in epoch 1, step 1, on the training images in rows \["):
+        fit(loop(network=network), tiny.data)
+
+
+def test_ranks_that_cannot_share_a_batch_are_refused(loop, tiny, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ConfigError, match="found a batch of 6 for 4 ranks"):
+        fit(loop(), tiny.data)
+
+
+def test_more_ranks_than_cuda_devices_are_refused(loop, tiny, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ConfigError, match=r"found 2 on this machine, compute.device cuda, and torch sees 1 CUDA"):
+        fit(loop(device="cuda"), tiny.data)
+
+
+def test_images_that_are_all_alike_are_trained_on_to_finite_weights(loop):
+    tiny = make_tiny()
+    alike = TrainingData(np.repeat(tiny.data.features[:1], IMAGES, 0), np.repeat(tiny.data.views[:1], IMAGES, 0))
+    made = loop()
+    object.__setattr__(made.images, "load", lambda name: tiny.pixels[0])
+    head = fit(made, alike, init="random")
+    assert all(value.isfinite().all() for value in all_weights(made, head).values())
+
+
+def test_progress_shows_every_step_and_ends(loop, tiny):
+    seen = []
+
+    def progress(iterable, *, desc="", total=None):
+        for item in iterable:
+            yield item
+            seen.append(total)
+
+    fit(loop(progress=progress), tiny.data)
+    assert seen == [9] * 9

@@ -1,0 +1,188 @@
+"""Several processes as one run: the same loss and gradient as one process, each its own images, and one end for all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.finetune.tiny import fit, make_loop, make_network
+
+from nsh.core.errors import ConfigError
+from nsh.training.finetune.ranks import are_started, check_ranks, count_ranks, this_rank
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("ranks_program.py")
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def start(folder, act, *, launcher=()):
+    """The program in a process group of its own, so that nothing of it can outlive the test."""
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment |= {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launcher, str(PROGRAM), str(folder), act]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+
+
+def finish(process, *, timeout=120):
+    """Its exit status and what it said on stderr."""
+    try:
+        _, error = process.communicate(timeout=timeout)
+        return process.returncode, error
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    """Loss and gradient of every objective, computed by two ranks."""
+    folder = tmp_path_factory.mktemp("steps")
+    status, error = finish(start(folder, "step"))
+    assert status == 0, error
+    return torch.load(folder / "found.pt", weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What a whole run of two ranks leaves."""
+    folder = tmp_path_factory.mktemp("run")
+    status, error = finish(start(folder, "train"))
+    assert status == 0, error
+    return folder
+
+
+NAMES = [
+    *("nsh", "nsh symmetric", "nsh hidden", "nsh hard_sort", "nsh single_bottleneck", "cibhash", "crovca", "deepbit"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_ranks_with_half_a_batch_are_one_with_the_whole(name, steps, tiny, monkeypatch):
+    """Loss and gradient of one process, without any of our code between network and objective.
+
+    In float64, where nothing but a mistake can make a difference; in float32 they agree to 1e-5 of the largest entry.
+    """
+    monkeypatch.setattr(sys, "argv", ["program", ".", "none"])
+    monkeypatch.setattr("nsh.core.command.run_command", lambda main: None)
+    from tests.training.finetune import ranks_program
+
+    assert list(ranks_program.OBJECTIVES) == NAMES
+    network, objective = make_network().double(), ranks_program.build(name, tiny)
+    rows, first, second = ranks_program.make_pair(tiny)
+    terms = objective.measure(rows, network(first), network(second))
+    terms["loss"].backward()
+    found = steps[name]
+    for key, value in terms.items():
+        assert float(found["terms"][key]) == pytest.approx(float(value.detach()), rel=1e-9), key
+    parameters = {**dict(network.named_parameters("network")), **dict(objective.named_parameters("objective"))}
+    assert found["gradients"].keys() == parameters.keys()
+    for key, parameter in parameters.items():
+        assert (found["gradients"][key] - parameter.grad).abs().max() <= 1e-9, key
+    assert max(gradient.abs().max() for gradient in found["gradients"].values()) > 1e-2
+
+
+@pytest.mark.slow
+class TestRun:
+    """Whole runs of two ranks."""
+
+    def test_it_learns_what_one_rank_learns(self, folder, tiny, tmp_path):
+        found, records = torch.load(folder / "found.pt", weights_only=True), []
+        fit(make_loop(tmp_path, keep="best", held_out=8), tiny.data, records=records, epochs=4, batch=8)
+        assert len(found["records"]) == len(records) == 4
+        for mine, theirs in zip(found["records"], records, strict=True):
+            assert mine == pytest.approx(theirs, rel=1e-3)
+
+    def test_each_rank_reads_its_own_half(self, folder):
+        """24 images, 8 held out, batches of 8: an epoch is 2 steps, a validation and a look at all clean images."""
+        read = [json.loads((folder / f"read-{rank}.json").read_text()) for rank in range(2)]
+        an_epoch = 8 + 4 + 12
+        assert [len(rows) for rows in read] == [4 * an_epoch] * 2
+        for epoch in range(4):
+            parts = [rows[epoch * an_epoch : (epoch + 1) * an_epoch] for rows in read]
+            trained, held_out, clean = (
+                [set(rows[part]) for rows in parts] for part in (slice(8), slice(8, 12), slice(12, 24))
+            )
+            assert not trained[0] & trained[1]
+            assert len(trained[0] | trained[1]) == 16
+            assert not held_out[0] & held_out[1]
+            assert not (trained[0] | trained[1]) & (held_out[0] | held_out[1])
+            assert clean[0] | clean[1] == set(range(24))
+
+    def test_torchrun_may_start_the_ranks(self, folder, tmp_path):
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+        status, error = finish(start(tmp_path, "train", launcher=launcher))
+        assert status == 0, error
+        first, second = (torch.load(path / "found.pt", weights_only=True) for path in (folder, tmp_path))
+        assert first["records"] == second["records"]
+        assert all(torch.equal(value, second["weights"][name]) for name, value in first["weights"].items())
+
+    def test_one_that_dies_ends_the_other_within_a_minute(self, tmp_path):
+        begun = time.monotonic()
+        status, error = finish(start(tmp_path, "die"))
+        assert time.monotonic() - begun < 60
+        assert status == 7
+        assert "error: rank 0 lost the others, one of which has ended" in error
+        assert "Traceback" not in error
+        assert not [path for path in tmp_path.glob("pid-*") if is_alive(int(path.read_text()))]
+        assert not (tmp_path / "found.pt").exists()
+
+    def test_sigterm_stops_all_and_the_next_run_ends_as_an_uninterrupted_one(self, tmp_path):
+        for name in ("whole", "cut"):
+            (tmp_path / name).mkdir()
+        assert finish(start(tmp_path / "whole", "long"))[0] == 0
+        process = start(tmp_path / "cut", "long")
+        for line in process.stdout:
+            if line == "step 31\n":
+                process.send_signal(signal.SIGTERM)
+                break
+        status, error = finish(process)
+        assert status == 128 + signal.SIGTERM, error
+        assert len(list((tmp_path / "cut").rglob("last.ckpt"))) == 1
+        assert not (tmp_path / "cut" / "found.pt").exists()
+        process = start(tmp_path / "cut", "long")
+        assert process.stdout.readline() == "step 0\n"
+        status, error = finish(process)
+        assert status == 0, error
+        expected, found = (torch.load(tmp_path / name / "found.pt", weights_only=True) for name in ("whole", "cut"))
+        assert found["records"] == expected["records"]
+        assert all(torch.equal(value, found["weights"][name]) for name, value in expected["weights"].items())
+
+
+def test_a_process_alone_is_rank_0_of_1(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert (this_rank(), count_ranks(), are_started()) == (0, 1, False)
+
+
+@pytest.mark.parametrize(("count", "device"), [(2, "cuda"), (2, "cuda:0"), (8, "cuda")])
+def test_every_rank_needs_a_device_of_its_own(count, device, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ConfigError, match=f"found {count} on this machine, compute.device {device}, and torch sees 1"):
+        check_ranks(count, batch=8, device=device)
+
+
+def test_ranks_that_fit_are_accepted(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    check_ranks(2, batch=50, device="cuda")
+    check_ranks(1, batch=50, device="cuda:1")
+    check_ranks(5, batch=50, device="cpu")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    check_ranks(10, batch=50, device="cuda")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    with pytest.raises(ConfigError, match="found a batch of 50 for 4 ranks"):
+        check_ranks(4, batch=50, device="cpu")

@@ -1,0 +1,211 @@
+"""An interrupted run ends as an uninterrupted one, wherever it was cut; another run's state is never taken over."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.finetune.tiny import all_weights, are_equal, fit, make_loop
+
+from nsh.core.errors import TrainingError
+from nsh.training.finetune.run import Run
+
+ROOT = Path(__file__).parents[3]
+EVERY_STEP = {"checkpoint_minutes": 0.0}
+
+
+class CutError(Exception):
+    """Breaks a run off."""
+
+
+def cut_at(monkeypatch, name, call):
+    """Let the method `name` of a run break it off when it is called for the `call`th time."""
+    calls, method = [], getattr(Run, name)
+
+    def counting(self, *arguments, **keywords):
+        calls.append(1)
+        if len(calls) == call:
+            raise CutError
+        return method(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Run, name, counting)
+
+
+def whole(tmp_path, data, **changes):
+    records, loop = [], make_loop(tmp_path / "whole", **changes)
+    return all_weights(loop, fit(loop, data, records=records)), records
+
+
+@pytest.mark.parametrize("batch_norm", ["frozen", "trained"])
+@pytest.mark.parametrize(("method", "call"), [("step", 1), ("step", 2), ("step", 5), ("measure", 2), ("save_best", 2)])
+def test_a_run_that_was_cut_anywhere_ends_as_an_uninterrupted_one(
+    tmp_path, tiny, monkeypatch, method, call, batch_norm
+):
+    changes = EVERY_STEP | {"batch_norm": batch_norm, "keep": "best"}
+    expected, expected_records = whole(tmp_path, tiny.data, **changes)
+    with monkeypatch.context() as patch:
+        cut_at(patch, method, call)
+        with pytest.raises(CutError):
+            fit(make_loop(tmp_path / "cut", **changes), tiny.data)
+    records, loop = [], make_loop(tmp_path / "cut", **changes)
+    assert are_equal(all_weights(loop, fit(loop, tiny.data, records=records)), expected)
+    assert records == expected_records
+
+
+def test_checkpoints_come_by_the_clock_and_after_every_epoch(tmp_path, tiny, monkeypatch):
+    saved, save = [], Run.save
+    monkeypatch.setattr(Run, "save", lambda self: saved.append((self.position.epoch, self.position.step)) or save(self))
+    fit(make_loop(tmp_path / "rare", checkpoint_minutes=60.0), tiny.data, epochs=2)
+    assert saved == [(1, 0), (2, 0)]
+    saved.clear()
+    fit(make_loop(tmp_path / "often", **EVERY_STEP), tiny.data, epochs=1)
+    assert saved == [(0, 1), (0, 2), (0, 3), (0, 3), (1, 0)]
+
+
+def test_a_finished_run_trains_no_more_and_gives_the_same_again(tmp_path, tiny, monkeypatch):
+    expected, expected_records = whole(tmp_path, tiny.data)
+    monkeypatch.setattr(Run, "step", None)
+    again, records = whole(tmp_path, tiny.data)
+    assert are_equal(again, expected)
+    assert records == expected_records
+
+
+def test_chance_in_a_step_is_the_same_after_an_interruption(tmp_path, tiny, monkeypatch):
+    """What torch draws by itself, e.g. a dropout's mask of an objective of the user's."""
+    step = Run.step
+
+    def noisy(self, pair, *, seed):
+        terms = step(self, pair, seed=seed)
+        with torch.no_grad():
+            self.module.network.last.bias += 0.01 * torch.rand(8)
+        return terms
+
+    monkeypatch.setattr(Run, "step", noisy)
+    expected, _ = whole(tmp_path, tiny.data, **EVERY_STEP)
+    with monkeypatch.context() as patch:
+        cut_at(patch, "step", 5)
+        with pytest.raises(CutError):
+            fit(make_loop(tmp_path / "cut", **EVERY_STEP), tiny.data)
+    torch.rand(11)
+    loop = make_loop(tmp_path / "cut", **EVERY_STEP)
+    assert are_equal(all_weights(loop, fit(loop, tiny.data)), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"tau_c": 0.3}, "tau_c: 0.2 there, 0.3 here"),
+        ({"seed": 5}, "seed: 0 there, 5 here"),
+        ({"clip": 1.0}, "finetune.clip: None there, 1.0 here"),
+        ({"epochs": 4}, "epochs: 3 there, 4 here"),
+    ],
+)
+def test_another_run_begins_afresh_and_is_told_of_the_unfinished_one(tmp_path, tiny, monkeypatch, change, difference):
+    with monkeypatch.context() as patch:
+        cut_at(patch, "step", 5)
+        with pytest.raises(CutError):
+            fit(make_loop(tmp_path / "cut", **EVERY_STEP), tiny.data)
+    said, recipe = [], {name: value for name, value in change.items() if name == "clip"}
+    others = {name: value for name, value in change.items() if name != "clip"}
+    loop, fresh = (make_loop(tmp_path / name, say=said.append, **recipe) for name in ("cut", "fresh"))
+    assert are_equal(
+        all_weights(loop, fit(loop, tiny.data, **others)), all_weights(fresh, fit(fresh, tiny.data, **others))
+    )
+    (line,) = said
+    assert line.endswith(f"is left alone: {difference}")
+    assert len(list((tmp_path / "cut").rglob("last.ckpt"))) == 2
+
+
+def test_a_finished_run_is_not_spoken_of(tmp_path, tiny):
+    said = []
+    fit(make_loop(tmp_path, say=said.append), tiny.data, epochs=1)
+    fit(make_loop(tmp_path, say=said.append), tiny.data, epochs=2)
+    assert said == []
+
+
+def test_a_checkpoint_of_another_run_is_refused_with_the_differences(tmp_path, tiny):
+    fit(make_loop(tmp_path / "a", clip=1.0), tiny.data, epochs=1, seed=3)
+    fit(make_loop(tmp_path / "b"), tiny.data, epochs=1)
+    wrong, right = (next((tmp_path / name).rglob("last.ckpt")) for name in ("a", "b"))
+    wrong.replace(right)
+    with pytest.raises(TrainingError) as refusal:
+        fit(make_loop(tmp_path / "b"), tiny.data, epochs=1)
+    message = f"{right} is of another run (finetune.clip: 1.0 there, None here; seed: 3 there, 0 here): delete "
+    assert str(refusal.value) == message + str(right.parent)
+
+
+def test_which_weights_are_kept_is_chosen_without_training_again(tmp_path, tiny, monkeypatch):
+    fit(make_loop(tmp_path, keep="last"), tiny.data)
+    monkeypatch.setattr(Run, "step", None)
+    loop = make_loop(tmp_path, keep="best", checkpoint_minutes=1.0)
+    fit(loop, tiny.data)
+    assert len(list(tmp_path.rglob("last.ckpt"))) == 1
+
+
+PROGRAM = """
+    import json
+    import sys
+    from pathlib import Path
+
+    from nsh.core.command import run_command
+    from nsh.methods.heads import to_bytes
+    from tests.training.finetune.tiny import all_weights, fit, make_loop, make_tiny
+    import torch
+
+    def show(iterable, *, desc="", total=None):
+        for step in iterable:
+            print("step", total, step, flush=True)
+            yield step
+
+    def main():
+        folder, records = Path(sys.argv[1]), []
+        loop = make_loop(folder / "cache", progress=show, keep="best")
+        head = fit(loop, make_tiny().data, records=records, epochs=24)
+        torch.save(all_weights(loop, head), folder / "weights.pt")
+        (folder / "records.json").write_text(json.dumps(records))
+
+    run_command(main)
+"""
+
+
+def start(folder):
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_one(tmp_path, tiny, number):
+    with start(tmp_path) as process:
+        for line in process.stdout:
+            if line == "step 72 26\n":  # in epoch 9
+                process.send_signal(number)
+                break
+        process.stdout.read()
+        error = process.stderr.read()
+        expected = 128 + number if number == signal.SIGTERM else -number
+        assert process.wait(timeout=60) == expected, error
+    assert not (tmp_path / "weights.pt").exists()
+    (checkpoint,) = (tmp_path / "cache").rglob("last.ckpt")
+    position = torch.load(checkpoint, weights_only=True)["position"]
+    if number == signal.SIGTERM:
+        assert "run the same command again to go on" in error
+        assert (position["epoch"], position["step"]) >= (8, 1)
+    with start(tmp_path) as process:
+        assert process.stdout.readline() == f"step {72 - 3 * position['epoch'] - position['step']} 0\n"
+        process.stdout.read()
+        assert process.wait(timeout=60) == 0, process.stderr.read()
+    records, loop = [], make_loop(tmp_path / "whole", keep="best")
+    expected = all_weights(loop, fit(loop, tiny.data, records=records, epochs=24))
+    assert are_equal(torch.load(tmp_path / "weights.pt", weights_only=True), expected)
+    assert json.loads((tmp_path / "records.json").read_text()) == records
+
+
+def test_the_handler_of_sigterm_is_the_callers_again(tmp_path, tiny):
+    before = signal.getsignal(signal.SIGTERM)
+    fit(make_loop(tmp_path), tiny.data, epochs=1)
+    assert signal.getsignal(signal.SIGTERM) is before
