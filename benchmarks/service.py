@@ -59,7 +59,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Benchmark the HTTP service against the bare encoder.")
     parser.add_argument("--model", type=Path, required=True, help="an encoder.onnx")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the service under load, in all")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of the contenders")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of the contenders")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--images-per-request", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
