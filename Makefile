@@ -83,14 +83,15 @@ bench: setup  ## Run every benchmark; each prints ratios against a rival of the 
 # Results of cells are kept, so a second call measures what is new, and a cut one goes on. See --help of nsh.studies.table.
 SETTING ?= cifar10
 STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS))
+CHOSEN = $(if $(METHODS),--methods $(METHODS))
 
 .PHONY: table
 table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist
-	python -m nsh.studies.table $(STUDY)
+	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS))
 
 .PHONY: ablation
 ablation: setup  ## NSH with each part taken out, beside the paper's table 3: make ablation ROOT=<CIFAR-10>
-	python -m nsh.studies.ablation $(STUDY)
+	python -m nsh.studies.ablation $(STUDY) $(if $(BITS),--bits $(BITS))
 
 .PHONY: sweep
 sweep: setup  ## What temperatures, m and short codes do to NSH, as the paper's figure 5: make sweep ROOT=<CIFAR-10>
@@ -98,7 +99,7 @@ sweep: setup  ## What temperatures, m and short codes do to NSH, as the paper's 
 
 .PHONY: figures
 figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make table has measured
-	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(METHODS),--methods $(METHODS))
+	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(CHOSEN)
 
 .PHONY: clean
 clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay

@@ -1,7 +1,7 @@
 """How near the HTTP service comes to the bare encoder, under many clients at once.
 
-    python benchmarks/service.py --model models/nsh-32/encoder.onnx                 32 clients, 60 s
-    python benchmarks/service.py --model ... --seconds 10 --images-per-request 1    one image a request
+    python benchmarks/service.py                                        32 clients, 60 s
+    python benchmarks/service.py --seconds 10 --images-per-request 1    one image a request
 
 Three contenders in rounds, in turn: the bare session on ready arrays (as many calls at once as cores, the fastest
 way found); the same with decoding; and the service, a process of its own, asked by clients in a third. Clients and
@@ -37,6 +37,7 @@ from nsh.serving.index import Index
 from nsh.serving.service.images import decode
 
 BOUNDARY = "a-boundary-of-the-benchmark"
+MODEL = Path("models/nsh-32/encoder.onnx")
 MIX = 64  # different images
 
 
@@ -57,7 +58,7 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Benchmark the HTTP service against the bare encoder.")
-    parser.add_argument("--model", type=Path, required=True, help="an encoder.onnx")
+    parser.add_argument("--model", type=Path, default=MODEL, help=f"an encoder.onnx (default: {MODEL})")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the service under load, in all")
     parser.add_argument("--rounds", type=int, default=12, help="turns of the contenders")
     parser.add_argument("--clients", type=int, default=32)

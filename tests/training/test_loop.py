@@ -15,6 +15,7 @@ from nsh.core.errors import NonFiniteLoss, TrainingError
 from nsh.core.metrics import evaluate
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
+from nsh.training import loop as loop_module
 from nsh.training.loop import CachedViewLoop
 
 PARAMETERS = {
@@ -75,6 +76,15 @@ def test_every_epoch_is_reported_with_its_means(tmp_path):
         assert list(record) == ["epoch", "loss", "sorted_nce", "quantisation", "bit_balance"]
         assert record["loss"] == pytest.approx(record["sorted_nce"] + record["quantisation"], rel=1e-5)
     share = (head(torch.from_numpy(data.features)) > 0).float().mean(0)
+    assert records[-1]["bit_balance"] == pytest.approx(1 - (2 * share - 1).abs().mean().item(), abs=1e-6)
+
+
+def test_bits_are_counted_on_images_spread_over_all_where_they_are_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop_module, "WATCHED", 30)
+    data, _ = draw_clusters()
+    records = []
+    head = train(tmp_path, data, report=records.append)
+    share = (head(torch.from_numpy(data.features[::4])) > 0).float().mean(0)  # 25 of 100
     assert records[-1]["bit_balance"] == pytest.approx(1 - (2 * share - 1).abs().mean().item(), abs=1e-6)
 
 

@@ -23,9 +23,7 @@ def serve(
     device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
         int | None,
-        typer.Option(
-            envvar="NSH_THREADS", help="Images in work at once; as many as the container's cores if not given."
-        ),
+        typer.Option(envvar="NSH_THREADS", help="Cores to use; as many as the container has if not given."),
     ] = None,
     batch: Annotated[int, typer.Option(envvar="NSH_BATCH", help="Images that share one inference, at most.")] = 8,
     max_body: Annotated[
