@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -30,8 +31,8 @@ class Nearness(Objective):
 
 
 class CleanNorm(CleanObjective):
-    def terms(self, features):
-        return {"loss": self.head(features).square().mean()}
+    def terms(self, inputs, targets):
+        return {"loss": (self.head(inputs).square().mean(dim=1) * targets.mean(dim=1)).mean()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,16 @@ class Few(Clean):
         return draw_images(TrainingData(data.features[:30], data.views[:30]), count=20, seed=seed)
 
 
+def test_drawn_images_are_in_order_and_know_their_rows(draw_clusters):
+    data = draw_clusters()
+    drawn = draw_images(data, count=20, seed=3)
+    assert len(drawn.rows) == len(set(drawn.rows.tolist())) == 20
+    assert drawn.rows.tolist() == sorted(drawn.rows)
+    assert np.array_equal(drawn.features, data.features[drawn.rows])
+    assert np.array_equal(drawn.views, data.views[drawn.rows])
+    assert draw_images(data, count=60, seed=3) is data
+
+
 def test_a_run_sees_only_the_images_that_its_method_selects(draw_clusters, tmp_path):
     data = draw_clusters()
     data.features[30:] = 1e30
@@ -145,8 +156,29 @@ def test_a_clean_objective_looks_at_clean_images_and_not_at_views(draw_clusters)
     data = draw_clusters()
     objective = CleanNorm(toy().head(12, 4), data)
     rows, noise = torch.tensor([5, 0, 9]), torch.full((3, 12), torch.nan)
-    expected = objective.head(torch.from_numpy(data.features[[5, 0, 9]])).square().mean()
-    torch.testing.assert_close(objective.measure(rows, noise, noise)["loss"], expected)
+    clean = torch.from_numpy(data.features[[5, 0, 9]])
+    torch.testing.assert_close(objective.measure(rows, noise, noise), objective.terms(clean, clean))
+
+
+def test_where_the_backbone_learns_both_views_are_read_and_the_target_stays_the_clean_image(draw_clusters):
+    data = draw_clusters()
+    objective, rows = CleanNorm(toy().head(12, 4), data), torch.tensor([5, 0, 9])
+    views = [torch.from_numpy(data.views[rows, view]).float().requires_grad_() for view in (0, 1)]
+    clean = torch.from_numpy(data.features[[5, 0, 9]])
+    one, other = (objective.terms(view, clean)["loss"] for view in views)
+    tuned = objective.tune(rows, *views)["loss"]
+    torch.testing.assert_close(tuned, (one + other) / 2)
+    tuned.backward()
+    assert all(view.grad.abs().sum() > 0 for view in views)
+
+
+def test_an_image_is_its_own_partner_and_fine_tuned_as_it_is_measured(draw_clusters):
+    objective = Nearness(toy().head(12, 4))
+    rows, views = np.array([5, 0, 9]), torch.from_numpy(draw_clusters().views[:3]).float().unbind(dim=1)
+    assert objective.partners(rows, np.random.default_rng(0)).tolist() == [5, 0, 9]
+    tuned, measured = (call(torch.from_numpy(rows), *views[:2]) for call in (objective.tune, objective.measure))
+    torch.testing.assert_close(tuned, measured)
+    assert objective.seen == [5, 0, 9, 5, 0, 9]
 
 
 def test_the_images_are_no_part_of_the_state(draw_clusters):

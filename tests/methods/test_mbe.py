@@ -43,16 +43,16 @@ def test_the_gradient_is_handed_on_with_a_pull_towards_the_code():
 def test_the_loss_is_the_structure_of_the_halved_bits(draw_clusters):
     data = draw_clusters()
     objective = Mbe(**PARAMETERS).objective(data, bits=6, seed=0)
-    features = torch.from_numpy(data.features[:8])
-    expected = cosine_structure(slow_halve(objective.head(features)), features)
-    torch.testing.assert_close(objective.terms(features)["loss"], expected)
+    inputs, targets = torch.from_numpy(data.features[:16]).split(8)
+    expected = cosine_structure(slow_halve(objective.head(inputs)), targets)
+    torch.testing.assert_close(objective.terms(inputs, targets)["loss"], expected)
 
 
 def test_the_pull_of_the_parameters_reaches_the_weights(draw_clusters):
     data = draw_clusters()
     objective = Mbe(**PARAMETERS | {"gamma": 3.0}).objective(data, bits=6, seed=0)
     features = torch.from_numpy(data.features[:8])
-    objective.terms(features)["loss"].backward()
+    objective.terms(features, features)["loss"].backward()
     hidden = objective.head(features).detach()
     codes = slow_halve(hidden).requires_grad_()
     cosine_structure(codes, features).backward()

@@ -99,10 +99,24 @@ def test_the_loss_is_of_the_images_that_are_asked_for(draw_clusters):
     assert objective.measure(rows, views, views)["loss"].item() == pytest.approx(total / 9, rel=1e-4)
 
 
+def test_where_the_backbone_learns_its_embeddings_are_coded_and_the_targets_stay(draw_clusters):
+    data = draw_clusters(count=40)
+    objective = Mls3rduh(**PARAMETERS).objective(data, bits=5, seed=0)
+    targets = similarity_targets(torch.from_numpy(data.features), share=0.15, alpha=0.9)[[7, 31, 2]][:, [7, 31, 2]]
+    first, second = torch.from_numpy(data.features[10:16]).split(3)
+    losses = [
+        log_cosh(codes @ codes.T / 5 - targets).mean()
+        for codes in map(torch.tanh, map(objective.head, (first, second)))
+    ]
+    tuned = objective.tune(torch.tensor([7, 31, 2]), first, second)
+    torch.testing.assert_close(tuned["loss"], (losses[0] + losses[1]) / 2)
+
+
 def test_no_more_than_so_many_images_are_looked_at(draw_clusters):
     data = draw_clusters(count=80)
     chosen = [Mls3rduh(**PARAMETERS).select(data, seed=seed) for seed in (0, 0, 1)]
     assert isinstance(chosen[0], TrainingData)
+    assert np.array_equal(chosen[0].features, data.features[chosen[0].rows])
     assert len(chosen[0].features) == len(chosen[0].views) == 50
     assert np.array_equal(chosen[0].features, chosen[1].features)
     assert not np.array_equal(chosen[0].features, chosen[2].features)

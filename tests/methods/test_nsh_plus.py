@@ -105,6 +105,24 @@ def test_the_loop_s_second_view_is_left_alone(draw_clusters):
     assert bool(terms["loss"].isfinite())
 
 
+def test_where_the_backbone_learns_partners_are_neighbours_drawn_from_the_generator_alone(draw_clusters):
+    objective, *_ = build(draw_clusters())
+    rows = np.array([3, 44, 3])
+    drawn = [objective.partners(rows, np.random.default_rng(seed)) for seed in range(100)]
+    assert all(np.array_equal(drawn[seed], objective.partners(rows, np.random.default_rng(seed))) for seed in range(9))
+    for position, row in enumerate(rows):
+        assert {int(chosen[position]) for chosen in drawn} == set(objective.neighbours[row].tolist())
+    assert any(chosen[0] != chosen[2] for chosen in drawn)
+    assert int(objective.draws.count) == 0
+
+
+def test_where_the_backbone_learns_the_second_view_is_the_neighbour_s(draw_clusters):
+    objective, first, second = build(draw_clusters())
+    expected = objective(first, second)
+    objective, *_ = build(draw_clusters())
+    torch.testing.assert_close(objective.tune(torch.arange(10), first, second), expected)
+
+
 def gradients(objective, loss):
     names = ("linear.weight", "hidden.weight")
     leaves = [*(dict(objective.head.named_parameters())[name] for name in names), objective.latent.weight]

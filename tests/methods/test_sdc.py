@@ -46,7 +46,7 @@ def test_calibration_equals_the_loop():
 
 @pytest.mark.parametrize("shape", [2, 5])
 def test_targets_are_the_stretched_quantiles_and_never_negative(draw_clusters, shape):
-    targets = Sdc(**PARAMETERS | {"beta": float(shape)}).objective(draw_clusters(), bits=6, seed=0).targets.tolist()
+    targets = Sdc(**PARAMETERS | {"beta": float(shape)}).objective(draw_clusters(), bits=6, seed=0).quantiles.tolist()
     assert targets[:14] == [0] * 14
     shares = [(2 * k - 1) / 56 for k in range(15, 29)]  # 8 images are 28 pairs
     assert [cumulated((target + 1) / 2, shape) for target in targets[14:]] == pytest.approx(shares, abs=1e-5)
@@ -55,11 +55,11 @@ def test_targets_are_the_stretched_quantiles_and_never_negative(draw_clusters, s
 def test_the_loss_is_the_calibration_and_the_weighted_angle_to_the_bits(draw_clusters):
     data = draw_clusters()
     objective = Sdc(**PARAMETERS | {"quantisation": 0.5}).objective(data, bits=6, seed=0)
-    features = torch.from_numpy(data.features[:8])
-    terms, codes = objective.terms(features), objective.head(features)
+    inputs, targets = torch.from_numpy(data.features[:16]).split(8)
+    terms, codes = objective.terms(inputs, targets), objective.head(inputs)
     angles = [1 - cosine(row, [1 if value > 0 else -1 for value in row]) for row in codes.tolist()]
     assert terms["quantisation"].item() == pytest.approx(sum(angles) / 8, rel=1e-4)
-    torch.testing.assert_close(terms["calibration"], calibration(codes, features, objective.targets))
+    torch.testing.assert_close(terms["calibration"], calibration(codes, targets, objective.quantiles))
     torch.testing.assert_close(terms["loss"], terms["calibration"] + 0.5 * terms["quantisation"])
 
 

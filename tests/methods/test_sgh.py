@@ -29,13 +29,13 @@ def test_the_gradient_is_that_of_the_chance():
 def test_the_loss_is_written_out(draw_clusters):
     data = draw_clusters()
     objective = Sgh(**PARAMETERS).objective(data, bits=5, seed=4)
-    features = torch.from_numpy(data.features[:8])
-    terms = objective.terms(features)
-    inputs = objective.head.standardise(features).tolist()
-    logits, noise = objective.head(features).tolist(), Draws(seed=4).uniform(8, 5).tolist()
+    inputs, targets = torch.from_numpy(data.features[:16]).split(8)
+    terms = objective.terms(inputs, targets)
+    wanted = objective.head.standardise(targets).tolist()
+    logits, noise = objective.head(inputs).tolist(), Draws(seed=4).uniform(8, 5).tolist()
     weight, shift = objective.decoder.weight.tolist(), objective.decoder.bias.tolist()
     error = length = 0.0
-    for row, codes, thresholds in zip(inputs, logits, noise, strict=True):
+    for row, codes, thresholds in zip(wanted, logits, noise, strict=True):
         chances = [1 / (1 + math.exp(-value)) for value in codes]
         bits = [float(p > xi) for p, xi in zip(chances, thresholds, strict=True)]
         drawn = [sum(w * b for w, b in zip(line, bits, strict=True)) + s for line, s in zip(weight, shift, strict=True)]
@@ -53,4 +53,4 @@ def test_every_step_draws_anew(draw_clusters):
     data = draw_clusters()
     objective = Sgh(**PARAMETERS).objective(data, bits=5, seed=4)
     features = torch.from_numpy(data.features[:8])
-    assert objective.terms(features)["loss"] != objective.terms(features)["loss"]
+    assert objective.terms(features, features)["loss"] != objective.terms(features, features)["loss"]

@@ -65,12 +65,12 @@ def test_a_blind_critic_loses_two_coin_tosses():
 def test_the_reconstruction_is_the_decoder_on_the_convolved_latents(draw_clusters):
     data = draw_clusters()
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
-    features = torch.from_numpy(data.features[:8])
-    terms = objective.terms(features)
-    bits = (objective.head(features) > 0).float()
-    latents = objective.latent(objective.head.hide(features)).sigmoid()
+    inputs, targets = torch.from_numpy(data.features[:16]).split(8)
+    terms = objective.terms(inputs, targets)
+    bits = (objective.head(inputs) > 0).float()
+    latents = objective.latent(objective.head.hide(inputs)).sigmoid()
     mixed = (torch.tensor(slow_graph(bits.tolist())) @ objective.convolution(latents)).sigmoid()
-    error = (objective.decoder(mixed) - objective.head.standardise(features)).square().sum() / 2
+    error = (objective.decoder(mixed) - objective.head.standardise(targets)).square().sum() / 2
     torch.testing.assert_close(terms["reconstruction"], error)
     torch.testing.assert_close(terms["loss"], terms["reconstruction"] + terms["critics"])
 
@@ -90,14 +90,14 @@ def test_one_critic_judges_bits_by_coins_and_the_other_latents_by_uniform_noise(
     latents = (torch.tensor(slow_graph(bits.tolist())) @ mixed).sigmoid()
     coins, noise = (draws.uniform(8, 5) > 0.5).float(), draws.uniform(8, 7)
     expected = say_which(objective.code_critic, bits, coins) + say_which(objective.latent_critic, latents, noise)
-    assert objective.terms(features)["critics"].item() == pytest.approx(expected, rel=1e-5)
+    assert objective.terms(features, features)["critics"].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):
     data = draw_clusters()
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
     features = torch.from_numpy(data.features[:8])
-    objective.terms(features)["reconstruction"].backward()
+    objective.terms(features, features)["reconstruction"].backward()
     hidden = objective.head.hide(features).detach()
     chances = objective.head.linear(hidden).sigmoid().detach()
     bits = (chances > 0.5).float().requires_grad_()
@@ -111,5 +111,6 @@ def test_the_bits_learn_through_the_graph_and_from_their_critic(draw_clusters):
     data = draw_clusters()
     for term in ("reconstruction", "critics"):
         objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
-        objective.terms(torch.from_numpy(data.features[:8]))[term].backward()
+        features = torch.from_numpy(data.features[:8])
+        objective.terms(features, features)[term].backward()
         assert float(objective.head.linear.weight.grad.abs().sum()) > 0

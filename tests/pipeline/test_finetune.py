@@ -98,15 +98,6 @@ def test_a_method_in_closed_form_leaves_the_backbone_and_shares_its_graph(tuning
     assert contract.backbone_sha256 == sha256_file(Path("data/embed/backbone.onnx"))
 
 
-def test_a_method_of_stored_features_is_refused_and_nothing_is_written(tuning, run):
-    params = yaml.safe_load(Path("params.yaml").read_text())
-    params["methods"]["greedyhash"].update(epochs=1, batch=10)
-    Path("params.yaml").write_text(yaml.safe_dump(params))
-    with pytest.raises(TrainingError, match="found method greedyhash, which learns from stored features"):
-        run("train", method="greedyhash")
-    assert not Path(f"models/greedyhash-{BITS}").exists()
-
-
 @pytest.mark.parametrize(("key", "value"), [("split_sha256", "0" * 64), ("image_size", 96), ("weights_sha256", "1")])
 def test_embeddings_of_other_images_or_weights_are_refused(tuning, run, key, value):
     header = read_json(Path("data/embed/embed.json"))

@@ -35,6 +35,7 @@ class TrainingData:
     Attributes:
         features: float32 [n, d], of the clean images.
         views: float16 [n, V, d], of V augmented views of each image; may be memory-mapped.
+        rows: int64 [n], where these images stand among all training images; None: they are all, in their order.
 
     Raises:
         TrainingError: the shapes do not belong together, or a clean feature is NaN or infinite.
@@ -42,6 +43,7 @@ class TrainingData:
 
     features: NDArray[np.float32]
     views: NDArray[np.float16]
+    rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         features, views = self.features.shape, self.views.shape
@@ -49,6 +51,11 @@ class TrainingData:
             raise TrainingError(
                 f"features {features} and views {views} do not belong together: "
                 "expected [n, d] and [n, V, d]; run the embed stage again"
+            )
+        if self.rows is not None and self.rows.shape != features[:1]:
+            raise TrainingError(
+                f"features {features} and rows {self.rows.shape} do not belong together: expected [n, d] and [n]; "
+                "select images by TrainingData.take"
             )
         broken = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
         if len(broken):
@@ -62,6 +69,11 @@ class TrainingData:
         """Length of an embedding."""
         return int(self.features.shape[1])
 
+    def take(self, rows: NDArray[np.int64]) -> "TrainingData":
+        """The images in some of the rows alone, in the order of `rows`, int64 [m]."""
+        held = rows if self.rows is None else self.rows[rows]
+        return TrainingData(self.features[rows], self.views[rows], held)
+
 
 class Objective(nn.Module):
     """What a gradient method minimises; `head` is the part that outlives the training."""
@@ -73,9 +85,25 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """What the loop calls: the same, of the images in `rows`, int64 [n], for objectives that know their images."""
+        """What the loop over cached views calls: the same, of the images in the data's `rows`, int64 [n]."""
         terms: dict[str, Tensor] = self(first, second)
         return terms
+
+    def tune(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """What the loop over images calls: the same, of views that the network in training has just embedded.
+
+        The network learns from both of them, and from nothing else: what an objective has stored is not its doing.
+
+        Args:
+            rows: of the images in `first`, int64 [n].
+            first: a view each of the images in `rows`, float32 [n, d].
+            second: a view each of their `partners`, float32 [n, d].
+        """
+        return self.measure(rows, first, second)
+
+    def partners(self, rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """Rows of the images whose view is the second one in `tune`, int64 [n], drawn from `generator`: `rows`."""
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

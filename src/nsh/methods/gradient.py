@@ -64,7 +64,12 @@ class GradientMethod:
 
 
 class CleanObjective(Objective):
-    """An objective of clean images: the loop's views are left alone."""
+    """An objective that copies what the frozen backbone saw of the clean images.
+
+    On cached features it looks at the clean images alone, and leaves the loop's views alone. Where the backbone learns
+    too, the head reads its embeddings, but what shall be copied stays what the frozen one saw: a teacher that neither
+    goes stale nor can be made all alike.
+    """
 
     features: Tensor
 
@@ -75,10 +80,20 @@ class CleanObjective(Objective):
 
     def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """The terms of the clean images in `rows`."""
-        return self.terms(self.features[rows])
+        return self.terms(self.features[rows], self.targets(rows))
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """The loss of n images, float32 [n, dim]: scalars, "loss" first, then its terms."""
+    def tune(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The mean of both views' terms."""
+        targets = self.targets(rows)
+        one, other = (self.terms(view, targets) for view in (first, second))
+        return {name: (value + other[name]) / 2 for name, value in one.items()}
+
+    def targets(self, rows: Tensor) -> Tensor:
+        """What shall be copied of the images in `rows`: their stored features, float32 [n, dim]."""
+        return self.features[rows]
+
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The loss of embeddings of n images, float32 [n, dim]: scalars, "loss" first, then its terms."""
         raise NotImplementedError
 
 
@@ -87,7 +102,7 @@ def draw_images(data: TrainingData, *, count: int, seed: int) -> TrainingData:
     if len(data.features) <= count:
         return data
     rows = np.sort(np.random.default_rng(seed).permutation(len(data.features))[:count])
-    return TrainingData(data.features[rows], data.views[rows])
+    return data.take(rows)
 
 
 def draw_layers(module: nn.Module, *, seed: int) -> None:

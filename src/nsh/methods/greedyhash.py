@@ -42,9 +42,9 @@ class GreedyHashObjective(CleanObjective):
         super().__init__(head, data)
         self.weight = parameters.penalty
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """Loss, structure and penalty of clean images, float32 [n, dim]."""
-        hidden = self.head(features)
-        structure = cosine_structure(straight_through(hidden), features)
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Loss, structure and penalty of embeddings whose codes shall have the cosines of others, float32 [n, dim]."""
+        hidden = self.head(inputs)
+        structure = cosine_structure(straight_through(hidden), targets)
         penalty = (hidden - sign(hidden)).abs().pow(3).mean()
         return {"loss": structure + self.weight * penalty, "structure": structure, "penalty": penalty}

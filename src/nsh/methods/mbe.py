@@ -44,9 +44,9 @@ class MbeObjective(CleanObjective):
         super().__init__(head, data)
         self.gamma = parameters.gamma
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """The loss of clean images, float32 [n, dim]."""
-        return {"loss": cosine_structure(halve(self.head(features), gamma=self.gamma), features)}
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The loss of embeddings whose codes shall have the cosines of others, float32 [n, dim]."""
+        return {"loss": cosine_structure(halve(self.head(inputs), gamma=self.gamma), targets)}
 
 
 def halve(hidden: Tensor, *, gamma: float) -> Tensor:

@@ -43,23 +43,27 @@ class Mls3rduh(GradientMethod):
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
         """The objective around `head`."""
-        targets = similarity_targets(torch.from_numpy(data.features), share=self.share, alpha=self.alpha)
-        return Mls3rduhObjective(head, data, targets)
+        similarities = similarity_targets(torch.from_numpy(data.features), share=self.share, alpha=self.alpha)
+        return Mls3rduhObjective(head, data, similarities)
 
 
 class Mls3rduhObjective(CleanObjective):
     """Mean log cosh of what the codes' inner products miss of their targets."""
 
-    targets: Tensor
+    similarities: Tensor
 
-    def __init__(self, head: StandardisedHead, data: TrainingData, targets: Tensor) -> None:
+    def __init__(self, head: StandardisedHead, data: TrainingData, similarities: Tensor) -> None:
         super().__init__(head, data)
-        self.register_buffer("targets", targets, persistent=False)
+        self.register_buffer("similarities", similarities, persistent=False)
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The loss of the clean images in `rows`."""
-        hidden = self.head(self.features[rows]).tanh()
-        missed = hidden @ hidden.T / self.head.bits - self.targets[rows][:, rows]
+    def targets(self, rows: Tensor) -> Tensor:
+        """What the inner products of the codes of the images in `rows` shall be, float32 [n, n]."""
+        return self.similarities[rows][:, rows]
+
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The loss of embeddings, float32 [n, dim]."""
+        hidden = self.head(inputs).tanh()
+        missed = hidden @ hidden.T / self.head.bits - targets
         return {"loss": log_cosh(missed).mean()}
 
 

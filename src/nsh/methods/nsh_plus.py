@@ -158,6 +158,16 @@ class NshPlusObjective(Objective):
         terms: dict[str, Tensor] = self(first, self.draw_neighbours(rows).to(first.device))
         return terms
 
+    def tune(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The terms of a view of the images in `rows` and one of a neighbour each."""
+        terms: dict[str, Tensor] = self(first, second)
+        return terms
+
+    def partners(self, rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """Any neighbour of each image in `rows`, int64 [n]."""
+        neighbours: NDArray[np.int64] = self.neighbours.cpu().numpy()
+        return neighbours[rows, generator.integers(neighbours.shape[1], size=len(rows))]
+
     def draw_neighbours(self, rows: Tensor) -> Tensor:
         """Any view of any neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""
         which, view = self.draws.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1

@@ -50,37 +50,37 @@ class Sdc(GradientMethod):
 class SdcObjective(CleanObjective):
     """Calibration of the similarities + weight * quantisation."""
 
-    targets: Tensor
+    quantiles: Tensor
 
     def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Sdc) -> None:
         super().__init__(head, data)
         pairs = parameters.batch * (parameters.batch - 1) // 2
-        targets = np.maximum(2 * beta_quantiles(pairs, beta=parameters.beta) - 1, 0)
-        self.register_buffer("targets", torch.from_numpy(targets.astype(np.float32)), persistent=False)
+        quantiles = np.maximum(2 * beta_quantiles(pairs, beta=parameters.beta) - 1, 0)
+        self.register_buffer("quantiles", torch.from_numpy(quantiles.astype(np.float32)), persistent=False)
         self.weight = parameters.quantisation
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """Loss, calibration and quantisation of clean images, float32 [batch, dim]."""
-        codes = self.head(features)
-        difference = calibration(codes, features, self.targets)
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Loss, calibration and quantisation of embeddings, ranked by the cosines of others, float32 [batch, dim]."""
+        codes = self.head(inputs)
+        difference = calibration(codes, targets, self.quantiles)
         rounding = (1 - functional.cosine_similarity(codes, sign(codes), dim=1)).mean()
         return {"loss": difference + self.weight * rounding, "calibration": difference, "quantisation": rounding}
 
 
-def calibration(codes: Tensor, features: Tensor, targets: Tensor) -> Tensor:
-    """Mean |cos(v_i, v_j) - target| over pairs i < j, the targets given out in the order of cos(x_i, x_j).
+def calibration(codes: Tensor, features: Tensor, quantiles: Tensor) -> Tensor:
+    """Mean |cos(v_i, v_j) - quantile| over pairs i < j, the quantiles given out in the order of cos(x_i, x_j).
 
     Args:
         codes: relaxed codes v, float [n, bits].
         features: x, float [n, dim]; no gradient reaches them.
-        targets: rising, float [n (n - 1) / 2].
+        quantiles: rising, float [n (n - 1) / 2].
 
     Returns:
         float scalar.
     """
     first, second = torch.triu_indices(len(codes), len(codes), offset=1, device=codes.device)
     order = _cosines(features.detach())[first, second].argsort(stable=True)
-    return (_cosines(codes)[first, second][order] - targets).abs().mean()
+    return (_cosines(codes)[first, second][order] - quantiles).abs().mean()
 
 
 def _cosines(vectors: Tensor) -> Tensor:

@@ -50,12 +50,11 @@ class SghObjective(CleanObjective):
         self.alpha = parameters.alpha
         self.beta = parameters.beta
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """Loss, reconstruction, length and size of clean images, float32 [n, dim]."""
-        inputs = self.head.standardise(features)
-        logits = self.head.linear(inputs)
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Loss, reconstruction, length and size of embeddings from whose bits others are drawn, float32 [n, dim]."""
+        logits = self.head(inputs)
         bits = draw_bits(logits, self.draws.uniform(*logits.shape))
-        reconstruction = (self.decoder(bits) - inputs).square().sum() / (2 * len(inputs))
+        reconstruction = (self.decoder(bits) - self.head.standardise(targets)).square().sum() / (2 * len(inputs))
         length = functional.binary_cross_entropy_with_logits(logits, bits, reduction="sum") / len(inputs)
         weights = self.head.linear.weight, self.decoder.weight
         size = sum(weight.square().sum() for weight in weights) / (2 * len(inputs))

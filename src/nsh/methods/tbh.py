@@ -64,14 +64,14 @@ class TbhObjective(CleanObjective):
         self.latent_critic = nn.Linear(parameters.latent, 1)
         self.draws = Draws(seed=seed)
 
-    def terms(self, features: Tensor) -> dict[str, Tensor]:
-        """Loss, reconstruction and the critics' of clean images, float32 [n, dim]."""
-        hidden = self.head.hide(features)
+    def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Loss, reconstruction and the critics' of embeddings from which others are made again, float32 [n, dim]."""
+        hidden = self.head.hide(inputs)
         chance = self.head.linear(hidden).sigmoid()
         bits = (chance.detach() > 0.5).to(chance.dtype) + (chance - chance.detach())
         mixed = self.convolution(self.latent(hidden).sigmoid())
         latents = (normalised_graph(bits) @ mixed).sigmoid()
-        reconstruction = (self.decoder(latents) - self.head.standardise(features)).square().sum() / 2
+        reconstruction = (self.decoder(latents) - self.head.standardise(targets)).square().sum() / 2
         coins = (self.draws.uniform(*bits.shape) > 0.5).to(bits.dtype)
         critics = criticise(self.code_critic, bits, coins)
         critics = critics + criticise(self.latent_critic, latents, self.draws.uniform(*latents.shape))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from nsh.methods.base import TrainingData
 
@@ -46,7 +47,10 @@ def _show(value: Any) -> str:
 
 def _digest_data(data: TrainingData) -> str:
     digest = hashlib.sha256()
-    for array in (data.features, data.views):
+    held: list[NDArray[Any]] = [data.features, data.views]
+    if data.rows is not None:
+        held.append(data.rows)
+    for array in held:
         digest.update(repr((array.shape, array.dtype.str)).encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from tests.training.finetune.tiny import (
     BITS,
+    IMAGES,
     NSH,
     RECIPE,
     SIZE,
@@ -36,6 +37,21 @@ RIVALS = {
     "cibhash": {"hidden": 8, "temperature": 0.3, "bottleneck": 0.01},
     "crovca": {"coding_rate": 0.1, "epsilon": 0.05},
     "deepbit": {"balance": 1.0, "invariance": 0.1},
+    "greedyhash": {"penalty": 0.1},
+    "mls3rduh": {"images": IMAGES, "share": 0.2, "alpha": 0.9},
+    "cimon": {"images": IMAGES, "similar": 0.2, "clusters": 3, "contrast": 0.3, "temperature": 0.5},
+    "nsh_plus": {
+        "m": 2,
+        "tau_s": 0.1,
+        "tau_c": 0.2,
+        "d_z": 4,
+        "queue": 8,
+        "sorting": 1.0,
+        "temperature": 0.3,
+        "neighbours": 3,
+        "directions": 4,
+        "hidden": 8,
+    },
 }
 OBJECTIVES = {
     "nsh": NSH,
@@ -54,16 +70,17 @@ def build(name: str, tiny: Tiny) -> Objective:
 
 
 def make_pair(tiny: Tiny) -> Pair:
-    """A global batch of images and their views."""
+    """A global batch: a view of every other image, and one of its partner, which for every third is another image."""
     rows = np.arange(BATCH) * 2 + 1
+    partners = np.where(np.arange(BATCH) % 3, rows, rows - 1)
     views = [
         np.stack(
             [
                 augment(tiny.pixels[row], view_generator(0, image=row, view=view), size=SIZE, resample="bilinear")
-                for row in rows
+                for row in images
             ]
         )
-        for view in (2, 3)
+        for view, images in ((2, rows), (3, partners))
     ]
     return torch.from_numpy(rows), torch.from_numpy(views[0]), torch.from_numpy(views[1])
 

@@ -25,7 +25,7 @@ def drawn(row, view, seed=5):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_epoch_sees_the_next_two_views_of_every_image(workers):
-    batches = [np.array([3, 1]), np.array([9, 0])]
+    batches = [np.array([[3, 3], [1, 1]]), np.array([[9, 9], [0, 0]])]
     pairs = list(images(workers).read_pairs(batches, seed=5, epoch=2))
     assert [rows.tolist() for rows, _, _ in pairs] == [[3, 1], [9, 0]]
     for rows, first, second in pairs:
@@ -34,8 +34,26 @@ def test_an_epoch_sees_the_next_two_views_of_every_image(workers):
             assert np.array_equal(second[position].numpy(), drawn(row, 5))
 
 
+def test_of_a_pair_one_image_gives_its_first_view_and_the_other_its_second():
+    ((rows, first, second),) = images().read_pairs([np.array([[3, 8], [8, 0]])], seed=5, epoch=2)
+    assert rows.tolist() == [3, 8]
+    assert np.array_equal(first.numpy(), np.stack([drawn(3, 4), drawn(8, 4)]))
+    assert np.array_equal(second.numpy(), np.stack([drawn(8, 5), drawn(0, 5)]))
+
+
+def test_an_image_is_loaded_once_for_its_two_views():
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return PIXELS[int(name)]
+
+    list(images(load=load).read_pairs([np.array([[3, 3], [8, 0]])], seed=5, epoch=0))
+    assert sorted(loaded) == ["0", "3", "8"]
+
+
 def test_no_view_comes_twice():
-    pairs = [next(images().read_pairs([np.array([3])], seed=5, epoch=epoch)) for epoch in range(4)]
+    pairs = [next(images().read_pairs([np.array([[3, 3]])], seed=5, epoch=epoch)) for epoch in range(4)]
     views = [view.numpy().tobytes() for _, *two in pairs for view in two]
     assert len(set(views)) == 8
 

@@ -1,7 +1,5 @@
 """Fine-tuning on two dozen images: what learns and what does not, what is kept, and what is refused."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -20,39 +18,6 @@ from tests.training.finetune.tiny import (
 from nsh.core.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
 from nsh.methods import Schedule, TrainingData, create
 from nsh.training.finetune.run import Run
-
-RIVALS = {
-    "cibhash": {"hidden": 8, "temperature": 0.3, "bottleneck": 0.001},
-    "crovca": {"coding_rate": 0.1, "epsilon": 0.05},
-    "deepbit": {"balance": 1.0, "invariance": 0.001},
-    "cimon": {"images": IMAGES, "similar": 0.2, "clusters": 3, "contrast": 0.3, "temperature": 0.5},
-}
-STORED = {
-    "greedyhash": {"penalty": 0.1},
-    "mbe": {"gamma": 6.0},
-    "sdc": {"beta": 5.0, "quantisation": 1.0},
-    "sgh": {"alpha": 0.001, "beta": 0.001},
-    "mls3rduh": {"images": IMAGES, "share": 0.2, "alpha": 0.9},
-    "tbh": {"hidden": 8, "latent": 4},
-    "nsh_plus": {
-        "m": 2,
-        "tau_s": 0.05,
-        "tau_c": 0.2,
-        "d_z": 4,
-        "queue": 8,
-        "sorting": 1.0,
-        "temperature": 0.3,
-        "neighbours": 3,
-        "directions": 4,
-        "hidden": 8,
-    },
-}
-
-
-def fit_rival(name, parameters, loop, data, records=None):
-    schedule = {"epochs": 2, "batch": 6, "learning_rate": 1e-3}
-    report = (lambda record: None) if records is None else records.append
-    return create(name, schedule | parameters).fit(data, bits=BITS, seed=0, report=report, loop=loop)
 
 
 def test_network_and_head_learn_together_and_both_losses_fall(loop, tiny):
@@ -105,24 +70,6 @@ def test_the_callers_generator_and_settings_are_left_alone(loop, tiny):
     loop()(objective, tiny.data, schedule=schedule, seed=0, identity={}, report=lambda record: None)
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_every_method_of_two_views_can_be_tuned(name, loop, tiny):
-    made, records = loop(), []
-    head = fit_rival(name, RIVALS[name], made, tiny.data, records)
-    assert [record["epoch"] for record in records] == [1, 2]
-    assert all(math.isfinite(value) for record in records for value in record.values())
-    assert not torch.equal(made.network.last.weight, make_network().last.weight)
-    assert not head.training
-
-
-@pytest.mark.parametrize("name", STORED)
-def test_a_method_of_stored_features_is_refused_before_anything_is_trained(name, loop, tiny):
-    made = loop()
-    with pytest.raises(TrainingError, match=f"found method {name}, which learns from stored features"):
-        fit_rival(name, STORED[name], made, tiny.data)
-    assert torch.equal(made.network.last.weight, make_network().last.weight)
 
 
 def test_the_best_epoch_is_kept_or_the_last(tmp_path, tiny):
@@ -213,9 +160,10 @@ def test_exactly_one_batch_is_enough(loop, tiny):
     assert len(records) == 2
 
 
-def test_a_method_that_chooses_among_the_images_is_refused(loop, tiny):
-    with pytest.raises(TrainingError, match="found 24 training images, and cimon chose 12 of them"):
-        fit_rival("cimon", RIVALS["cimon"] | {"images": 12}, loop(), tiny.data)
+def test_features_of_fewer_images_that_do_not_say_whose_they_are_are_refused(loop, tiny):
+    some = TrainingData(tiny.data.features[:12], tiny.data.views[:12])
+    with pytest.raises(TrainingError, match="found 24 training images and features of 12, which do not say whose"):
+        fit(loop(), some)
 
 
 def test_an_image_that_cannot_be_read_any_more_is_named(loop, tiny):

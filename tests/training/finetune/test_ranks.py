@@ -68,6 +68,7 @@ def folder(tmp_path_factory):
 
 NAMES = [
     *("nsh", "nsh symmetric", "nsh hidden", "nsh hard_sort", "nsh single_bottleneck", "cibhash", "crovca", "deepbit"),
+    *("greedyhash", "mls3rduh", "cimon", "nsh_plus"),
 ]
 
 
@@ -84,7 +85,7 @@ def test_two_ranks_with_half_a_batch_are_one_with_the_whole(name, steps, tiny, m
     assert list(ranks_program.OBJECTIVES) == NAMES
     network, objective = make_network().double(), ranks_program.build(name, tiny)
     rows, first, second = ranks_program.make_pair(tiny)
-    terms = objective.measure(rows, network(first), network(second))
+    terms = objective.tune(rows, network(first), network(second))
     terms["loss"].backward()
     found = steps[name]
     for key, value in terms.items():

@@ -11,9 +11,9 @@ import torch
 from nsh.core.progress import Progress
 from nsh.methods.base import Report, Schedule
 from nsh.training.finetune.gather import agree, gather
-from nsh.training.finetune.images import TrainingImages
-from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, shard
+from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard
 from nsh.training.finetune.run import Run
+from nsh.training.finetune.selected import SelectedImages
 from nsh.training.finetune.stop import Stop
 from nsh.training.steps import bit_balance
 
@@ -26,7 +26,7 @@ class Epochs:
     """The epochs that are left of a run."""
 
     run: Run
-    images: TrainingImages
+    images: SelectedImages
     schedule: Schedule
     seed: int
     stop: Stop
@@ -37,12 +37,11 @@ class Epochs:
         position, batch = self.run.position, self.schedule.batch
         for record in position.records:
             report(record)
-        training, held_out = hold_out(len(self.images.ids), count=self.run.recipe.held_out, seed=self.seed)
+        training, held_out = hold_out(len(self.images.rows), count=self.run.recipe.held_out, seed=self.seed)
         left = (self.schedule.epochs - position.epoch) * (len(training) // batch) - position.step
         ticks = iter(progress(range(left), desc="train", total=left))
         while not self._is_over():
-            batches = draw_batches(training, batch=batch, seed=self.seed, epoch=position.epoch)
-            self._train(batches[position.step :], ticks)
+            self._train(self._draw_batches(training)[position.step :], ticks)
             better = position.finish_epoch(self._describe(held_out))
             if better:
                 self.run.save_best()
@@ -57,11 +56,16 @@ class Epochs:
         impatient = patience is not None and self.run.recipe.held_out > 0 and waited >= patience
         return position.epoch >= self.schedule.epochs or (impatient and position.epoch > 0)
 
+    def _draw_batches(self, training: Rows) -> list[Rows]:
+        """Of pairs of the images in `training`, for this epoch."""
+        partners, epoch = self.run.module.objective.partners, self.run.position.epoch
+        return draw_batches(training, partners=partners, batch=self.schedule.batch, seed=self.seed, epoch=epoch)
+
     def _train(self, batches: list[Rows], ticks: Iterator[int]) -> None:
         position = self.run.position
         self.run.module.train()
-        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=position.epoch):
-            position.add(self.run.step(pair, seed=self.seed))
+        for views in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=position.epoch):
+            position.add(self.run.step(views, seed=self.seed))
             next(ticks, None)
             self._pause()
 
@@ -77,11 +81,12 @@ class Epochs:
         return record
 
     def _validate(self, held_out: Rows) -> float:
-        """Mean loss of the held-out images, in the same batches and the same two views every time."""
-        losses = []
-        batches = cut_batches(held_out, batch=self.schedule.batch)
-        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=0):
-            losses.append(self.run.measure(pair))
+        """Mean loss of the held-out images, in the same batches, pairs and views every time."""
+        losses, generator = [], np.random.default_rng(self.seed)
+        pairs = pair(held_out, partners=self.run.module.objective.partners, generator=generator)
+        batches = cut_batches(pairs, batch=self.schedule.batch)
+        for views in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=0):
+            losses.append(self.run.measure(views))
             if agree(self.stop.asked, device=self.run.fabric.device):
                 break
         loss: float = self.run.fabric.broadcast(float(np.mean(losses)))  # what is decided by it is decided alike
@@ -89,7 +94,7 @@ class Epochs:
 
     def _balance(self) -> float:
         """How evenly the bits are used on clean images, spread evenly over all that there are."""
-        count, ranks = len(self.images.ids), self.run.fabric.world_size
+        count, ranks = len(self.images.rows), self.run.fabric.world_size
         rows = np.arange(count)[:: -(-count // WATCHED)]
         rows = rows[: len(rows) // ranks * ranks]
         batches = [rows[start : start + self.schedule.batch] for start in range(0, len(rows), self.schedule.batch)]

@@ -1,7 +1,8 @@
 """Training images from where they lie to the pixels of a batch: decoded and augmented by threads, a few batches ahead.
 
 The two views of an image in an epoch are the next two of the endless sequence whose first ones the embed stage cached
-(`nsh.training.augment.view_generator`): they depend on (seed, image, epoch) alone, not on order, workers or ranks.
+(`nsh.training.augment.view_generator`): they depend on (seed, image, epoch) alone, not on order, workers or ranks. Of a
+pair of images one gives its first view and the other its second.
 It does not know data sets nor what becomes of the pixels.
 """
 
@@ -25,7 +26,7 @@ from nsh.training.finetune.order import Rows
 Load = Callable[[str], Image.Image]
 """An id to its image, upright 8-bit RGB; called by several threads at once."""
 Pair = tuple[Tensor, Tensor, Tensor]
-"""Rows int64 [n], and two different views of these images, uint8 [n, S, S, 3] each."""
+"""Rows int64 [n], a view each of the images in them, and one each of their partners, uint8 [n, S, S, 3] each."""
 
 _AHEAD = 2  # batches made ahead
 
@@ -49,7 +50,12 @@ class TrainingImages:
     workers: int
 
     def read_pairs(self, batches: Iterable[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
-        """The two views of every image in each of `batches` that belong to `epoch`, counted from 0.
+        """The views of every pair of images in each of `batches` that belong to `epoch`, counted from 0.
+
+        Args:
+            batches: rows of pairs, int64 [n, 2]: the image of the first view and that of the second, often the same.
+            seed: of all views.
+            epoch: which views.
 
         Raises:
             DataError: an image cannot be read.
@@ -57,7 +63,7 @@ class TrainingImages:
         views = (2 * epoch, 2 * epoch + 1)
         for rows, pixels in self._ahead(batches, partial(self._draw, seed=seed, views=views)):
             first, second = pixels.unbind(dim=1)
-            yield torch.from_numpy(rows), first, second
+            yield torch.from_numpy(rows[:, 0]), first, second
 
     def read_clean(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
         """The images in each of `batches` as the encoder sees them, uint8 [n, S, S, 3].
@@ -68,13 +74,13 @@ class TrainingImages:
         return (pixels for _, pixels in self._ahead(batches, self._clean))
 
     def _ahead(
-        self, batches: Iterable[Rows], make: Callable[[int], NDArray[np.uint8]]
+        self, batches: Iterable[Rows], make: Callable[[Rows], NDArray[np.uint8]]
     ) -> Iterator[tuple[Rows, Tensor]]:
         waiting: deque[tuple[Rows, list[Future[NDArray[np.uint8]]]]] = deque()
         pool = ThreadPoolExecutor(self.workers)
         try:
             for rows in batches:
-                waiting.append((rows, [pool.submit(make, int(row)) for row in rows]))
+                waiting.append((rows, [pool.submit(make, row) for row in rows]))
                 if len(waiting) > _AHEAD:
                     yield _collect(*waiting.popleft())
             while waiting:
@@ -82,13 +88,17 @@ class TrainingImages:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _draw(self, row: int, *, seed: int, views: Iterable[int]) -> NDArray[np.uint8]:
-        image = self._load(row)
-        generators = (view_generator(seed, image=row, view=view) for view in views)
-        return np.stack([augment(image, one, size=self.size, resample=self.resample) for one in generators])
+    def _draw(self, pair: Rows, *, seed: int, views: tuple[int, int]) -> NDArray[np.uint8]:
+        rows = pair.tolist()
+        images = {row: self._load(row) for row in set(rows)}  # most often one alone
+        made = []
+        for row, view in zip(rows, views, strict=True):
+            generator = view_generator(seed, image=row, view=view)
+            made.append(augment(images[row], generator, size=self.size, resample=self.resample))
+        return np.stack(made)
 
-    def _clean(self, row: int) -> NDArray[np.uint8]:
-        return to_input(self._load(row), size=self.size, resample=self.resample)
+    def _clean(self, row: Rows) -> NDArray[np.uint8]:
+        return to_input(self._load(int(row)), size=self.size, resample=self.resample)
 
     def _load(self, row: int) -> Image.Image:
         try:

@@ -27,8 +27,8 @@ from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
 from nsh.training.finetune.run import Run, describe_others
+from nsh.training.finetune.selected import SelectedImages, select_images
 from nsh.training.finetune.stop import Stop
-from nsh.training.finetune.suitable import require_both_views
 from nsh.training.reproducible import reproducible
 
 
@@ -38,7 +38,7 @@ class FineTuningLoop:
 
     Attributes:
         network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
-        images: the data's images, row by row.
+        images: all training images, among which the data's are.
         recipe: how the network is trained.
         cache: folder for partial state; of a finished run its last and its best weights stay there.
         threads: of torch; results are equal only for equal threads.
@@ -74,12 +74,13 @@ class FineTuningLoop:
         the signal handed on.
 
         Raises:
-            TrainingError: too few images, an objective that does not look at both views, or a rank was lost.
+            TrainingError: too few images, data that does not say whose it is, or a rank was lost.
             ConfigError: the ranks cannot share a batch or the devices.
             DataError: an image cannot be read.
             NonFiniteLoss: names epoch, step and images.
         """
-        self._check(objective, data, schedule=schedule, method=str(identity.get("method")))
+        images = select_images(self.images, data)
+        self._check(images, schedule=schedule)
         facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
         folder = self.cache / fingerprint(facts)[:16]
         with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks(), Stop() as stop:
@@ -90,7 +91,7 @@ class FineTuningLoop:
                 for line in describe_others(folder, facts):
                     self.say(line)
             run.resume()
-            epochs = Epochs(run=run, images=self.images, schedule=schedule, seed=seed, stop=stop)
+            epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
             epochs.go_on(report, progress=self.progress)
             if self.recipe.keep == "best" and self.recipe.held_out:
                 run.take_best()
@@ -104,16 +105,11 @@ class FineTuningLoop:
         recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
         return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
 
-    def _check(self, objective: Objective, data: TrainingData, *, schedule: Schedule, method: str) -> None:
-        images, batch, held_out = len(self.images.ids), schedule.batch, self.recipe.held_out
-        if images != len(data.features):
+    def _check(self, images: SelectedImages, *, schedule: Schedule) -> None:
+        found, batch, held_out = len(images.rows), schedule.batch, self.recipe.held_out
+        if found - held_out < batch:
             raise TrainingError(
-                f"found {images} training images, and {method} chose {len(data.features)} of them by itself, which "
-                "fine-tuning cannot follow: set split.train to no more than the method's images"
-            )
-        if images - held_out < batch:
-            raise TrainingError(
-                f"found {images} training images, {held_out} of them held out, a batch needs {batch}: raise "
+                f"found {found} training images, {held_out} of them held out, a batch needs {batch}: raise "
                 f"split.train to {batch + held_out} or more, or lower train.finetune.held_out or the method's batch"
             )
         if 0 < held_out < batch:
@@ -122,4 +118,3 @@ class FineTuningLoop:
                 "more, or set it to 0 to validate nothing"
             )
         check_ranks(count_ranks(), batch=batch, device=self.device)
-        require_both_views(objective, data, batch=batch, method=method)

@@ -14,7 +14,7 @@ from nsh.training.finetune.recipe import Recipe
 
 
 class FineTuning(LightningModule):
-    """Any objective that looks at both views of a step, behind a network that learns with it."""
+    """Any objective, behind a network that learns with it."""
 
     def __init__(self, network: nn.Module, objective: Objective, *, recipe: Recipe, learning_rate: float) -> None:
         """Take the parts as they are; both are trained in place.
@@ -41,7 +41,7 @@ class FineTuning(LightningModule):
         views = self.embed(torch.cat([first, second])).chunk(2)
         first, second = (gather(view) for view in views)
         with torch.autocast(first.device.type, enabled=False):
-            return self.objective.measure(gather(rows), first, second)
+            return self.objective.tune(gather(rows), first, second)
 
     def validation_step(self, pair: Pair) -> dict[str, Tensor]:
         """The same terms."""
