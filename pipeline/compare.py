@@ -35,7 +35,8 @@ def main() -> None:
     measured = read_measured(Path(), methods=params.matrix.methods, bits=params.matrix.bits)
     grid = _draw_grid(params, best_pair(measured, k=k), parts, split=split)
     embed, ceiling = read_json(EMBED / "embed.json"), _measure_ceiling(parts, k=k)
-    heading = Heading(data_set=params.dataset.name, split=split, backbone=embed, k=k, ceiling=ceiling)
+    mode = params.train.mode
+    heading = Heading(data_set=params.dataset.name, split=split, backbone=embed, k=k, ceiling=ceiling, mode=mode)
     write_reports(REPORTS, measured, heading, retrieval=grid)
     print((REPORTS / "results.md").read_text(encoding="utf-8"))
 

@@ -1,4 +1,5 @@
-"""Every profile is a whole, valid params file, and taking one loses nobody's own settings."""
+"""Every profile is a whole, valid params file that can run, the paper's hold what the paper prints, and taking one
+loses nobody's own settings."""
 
 import shutil
 import subprocess
@@ -6,11 +7,52 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.training.finetune.tiny import make_loop, make_tiny
 
-from nsh.config import read_params
+from nsh.config import Params, read_params
+from nsh.data import coco, nuswide
+from nsh.methods import create
+from nsh.reports.paper import SIZES
 
 ROOT = Path(__file__).parents[1]
 PROFILES = sorted((ROOT / "params").glob("*.yaml"))
+every_profile = pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+
+# "Learning to Hash Naturally Sorts", section 5.1, "Implementation Details"; of several readings those of decision 6.
+PAPER = {
+    "backbone.name": "resnet50",
+    "backbone.weights": "IMAGENET1K_V1",
+    "backbone.image_size": 224,
+    "train.mode": "finetune",
+    "train.finetune.learning_rate": 1e-5,
+    "train.finetune.batch_norm": "frozen",
+    "train.finetune.clip": None,
+    "train.finetune.held_out": 0,
+    "train.finetune.patience": None,
+    "train.finetune.keep": "last",
+    "methods.nsh.epochs": 200,
+    "methods.nsh.batch": 50,
+    "methods.nsh.learning_rate": 1e-5,
+    "methods.nsh.tau_s": 0.5,  # d_b on inner products of codes of d_b bits: 2 d_b |s - s'| / d_b = |s - s'| / 0.5
+    "methods.nsh.d_z": 1024,
+    "methods.nsh.similarity": "cosine",
+    "methods.nsh.quantisation": 1.0,
+    "methods.nsh.quantiser": "norm",
+    "methods.nsh.hidden": 0,
+    "methods.nsh.symmetric": False,
+    "methods.nsh.init": "random",
+    "methods.nsh.ablation": "none",
+    "matrix.methods": ["nsh"],
+    "matrix.bits": [16, 32, 64],
+    "dataset.labels": "folder",
+    "split.gallery": None,
+}
+# tau_c, m, query, train, draw and k of each data set.
+OF_A_SET = {
+    "cifar10": (0.1, 2, None, None, "uniform", 1000),
+    "nuswide": (0.5, 3, 2_100, 10_500, "per_class", 5000),
+    "coco": (0.5, 3, 5_000, 10_000, "uniform", 5000),
+}
 
 
 def keys(values: object, prefix: str = "") -> set[str]:
@@ -19,16 +61,85 @@ def keys(values: object, prefix: str = "") -> set[str]:
     return {prefix}.union(*(keys(value, f"{prefix}.{name}") for name, value in values.items()))
 
 
+def described(path: Path) -> list[tuple[str, int, str]]:
+    """The lines below the head without their values: key, where the comment stands, comment."""
+    lines = path.read_text().partition("\n\n")[2].splitlines()
+    parts = [(line.partition("#")[0], line.find("#"), line.partition("#")[2]) for line in lines]
+    return [(code.partition(":")[0].rstrip(), place, comment) for code, place, comment in parts]
+
+
+def pick(params: Params, key: str) -> object:
+    value: object = params
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
 def test_there_are_profiles() -> None:
-    assert "coco-sample" in [path.stem for path in PROFILES]
+    papers = {f"paper-{data_set}" for data_set in OF_A_SET}
+    assert {path.stem for path in PROFILES} == papers | {"coco-sample", "quick", "own-folder"}
 
 
-@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+@every_profile
 def test_a_profile_is_a_whole_valid_params_file(path: Path) -> None:
     read_params(path)
     default, profile = (yaml.safe_load(file.read_text()) for file in (ROOT / "params.yaml", path))
     assert keys(profile) == keys(default)
-    assert f"PROFILE={path.stem}" in path.read_text()  # how it is run stands at its head
+    assert path.read_text().splitlines()[0].endswith(f"make repro PROFILE={path.stem}")  # how it is run
+
+
+@every_profile
+def test_a_profile_explains_every_setting_as_the_default_does(path: Path) -> None:
+    """In the same order and the same words; lines of its own may stand between."""
+    default = described(ROOT / "params.yaml")
+    assert [line for line in described(path) if line[0] or line in default] == default
+
+
+@every_profile
+def test_its_sizes_fit_one_another(path: Path) -> None:
+    params = read_params(path)
+    split, held_out = params.split, params.train.finetune.held_out
+    assert split.query or params.dataset.name in ("fashion-mnist", "cifar10")  # which have a test part to take whole
+    assert split.gallery is None or max(split.train or 0, params.evaluate.k) <= split.gallery
+    for name in params.matrix.methods:
+        batch = params.methods.model_dump()[name].get("batch", 1)
+        assert split.train is None or split.train - held_out >= batch
+        assert batch % params.train.finetune.ranks == 0
+
+
+@every_profile
+def test_its_methods_run_in_its_mode(path: Path, tmp_path: Path) -> None:
+    """One step on a network of two layers."""
+    params = read_params(path)
+    if params.train.mode == "frozen":
+        return  # every method does
+    for name in params.matrix.methods:
+        parameters = params.methods.model_dump()[name]
+        batch = parameters.get("batch", 50)
+        once = {"epochs": 1} if "epochs" in parameters else {}
+        loop = make_loop(tmp_path, count=batch, held_out=params.train.finetune.held_out)
+        method, bits = create(name, parameters | once), max(params.matrix.bits)
+        head = method.fit(make_tiny(batch).data, bits=bits, seed=0, report=lambda record: None, loop=loop)
+        assert head.bits == bits
+
+
+@pytest.mark.parametrize("data_set", OF_A_SET)
+def test_a_paper_profile_holds_what_the_paper_prints(data_set: str) -> None:
+    params = read_params(ROOT / f"params/paper-{data_set}.yaml")
+    assert params.dataset.name == data_set
+    assert {key: pick(params, key) for key in PAPER} == PAPER
+    nsh, split = params.methods.nsh, params.split
+    found = (nsh.tau_c, nsh.m, split.query, split.train, split.draw, params.evaluate.k)
+    assert found == OF_A_SET[data_set]
+
+
+@pytest.mark.parametrize(("data_set", "published"), [("nuswide", nuswide.SET), ("coco", coco.SET)])
+def test_a_paper_profile_splits_the_published_images_as_the_paper(data_set, published) -> None:
+    split = read_params(ROOT / f"params/paper-{data_set}.yaml").split
+    assert (split.query, published.published - split.query) == SIZES[data_set]
+    if split.draw == "per_class":
+        classes = len(published.classes)
+        assert (split.query, split.train) == (100 * classes, 500 * classes)
 
 
 def run(project: Path, profile: str) -> "subprocess.CompletedProcess[str]":
@@ -53,6 +164,13 @@ def test_a_profile_takes_the_place_of_the_committed_file_or_of_another(project: 
     for profile, text in (("one", "a: 2\n"), ("two", "a: 3\n"), ("two", "a: 3\n")):
         assert run(project, profile).returncode == 0
         assert (project / "params.yaml").read_text() == text
+
+
+def test_a_profile_may_be_edited_and_taken_again(project: Path) -> None:
+    run(project, "one")
+    (project / "params/one.yaml").write_text("a: 5\n")
+    assert run(project, "one").returncode == 0
+    assert (project / "params.yaml").read_text() == "a: 5\n"
 
 
 def test_settings_that_are_nowhere_else_stay(project: Path) -> None:

@@ -22,6 +22,7 @@ def heading() -> Heading:
         backbone={"backbone": "mobilenet_v2", "image_size": 96, "weights": "none"},
         k=1000,
         ceiling={"mAP_at_1000": 0.75, "mAP_min_at_1000": 0.6, "P_at_1000": 0.625, "recall_at_1000": 0.25},
+        mode="frozen",
     )
 
 

@@ -87,6 +87,20 @@ def test_a_part_of_the_images_is_said_to_be_one(measured, heading):
     assert "1,000 queries and a gallery of 50,000 here, 10,000 and 50,000 there" in text
 
 
+def test_a_tuned_backbone_is_not_called_frozen(measured, heading):
+    assert "at 96 px, frozen (weights: none)" in results_markdown(measured, heading, pictures=())
+    tuned = results_markdown(measured, dataclasses.replace(heading, mode="finetune"), pictures=())
+    assert "at 96 px, fine-tuned by every method that learns by gradient" in tuned
+    assert "Backbones differ" in tuned
+
+
+def test_the_papers_backbone_is_not_called_another(measured, heading):
+    own = dataclasses.replace(heading, mode="finetune", backbone=heading.backbone | {"backbone": "resnet50"})
+    text = results_markdown(measured, own, pictures=())
+    assert "Recipes differ (both fine-tune a ResNet-50" in text
+    assert "Backbones differ" not in text
+
+
 def test_without_labels_no_figure_pretends(measure, heading):
     heading = dataclasses.replace(heading, data_set="folder", ceiling={})
     text = results_markdown([measure("nsh", 16, 0.5, labelled=False)], heading, pictures=[])

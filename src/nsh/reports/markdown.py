@@ -18,6 +18,12 @@ PICTURES = {
     "training.png": "Training loss",
 }
 
+_TRAINED = {
+    "frozen": "frozen",
+    "finetune": "fine-tuned by every method that learns by gradient; the float embedding is the frozen one's",
+}
+"""What became of the backbone, by train.mode."""
+
 
 def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
     """The report, with the pictures named in `pictures` (of `PICTURES`)."""
@@ -34,7 +40,8 @@ def _describe(heading: Heading) -> str:
     return (
         f"Data set **{heading.data_set}**: {counts['query']:,} queries, a gallery of {counts['gallery']:,}, "
         f"{counts['train']:,} of them to learn from without labels (split `{heading.split['sha256'][:12]}`). Backbone "
-        f"**{backbone['backbone']}** at {backbone['image_size']} px, frozen (weights: {backbone['weights']}). "
+        f"**{backbone['backbone']}** at {backbone['image_size']} px, {_TRAINED[heading.mode]} "
+        f"(weights: {backbone['weights']}). "
         "Codes were made by onnxruntime with the very files that ship, and searched exactly."
     )
 
@@ -142,6 +149,8 @@ def _quote(method: str) -> str:
 def _compare_protocol(heading: Heading) -> str:
     counts = heading.split["counts"]
     backbones = "Backbones differ (the paper fine-tunes a ResNet-50, its rivals rest on VGG-16 features)"
+    if (heading.backbone["backbone"], heading.mode) == ("resnet50", "finetune"):
+        backbones = "Recipes differ (both fine-tune a ResNet-50, the paper's rivals rest on VGG-16 features)"
     queries, gallery = paper.SIZES[heading.data_set]
     if (counts["query"], counts["gallery"]) == (queries, gallery):
         return f"{backbones}; queries and gallery are the paper's."

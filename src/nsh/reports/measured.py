@@ -42,7 +42,8 @@ class Heading:
     split: Mapping[str, Any]  # split.json
     backbone: Mapping[str, Any]  # embed.json
     k: int
-    ceiling: Mapping[str, float]  # of the float embedding by cosine; empty without labels
+    ceiling: Mapping[str, float]  # of the frozen backbone's float embedding by cosine; empty without labels
+    mode: str  # train.mode: "frozen", or "finetune", where methods that learn by gradient have tuned the backbone
 
 
 def read_measured(folder: Path, *, methods: Iterable[str], bits: Iterable[int]) -> list[Measured]:
