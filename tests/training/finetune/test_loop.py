@@ -17,6 +17,7 @@ from tests.training.finetune.tiny import (
 
 from nsh.core.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
 from nsh.methods import Schedule, TrainingData, create
+from nsh.methods.gradient import CleanObjective
 from nsh.training.finetune.run import Run
 
 
@@ -185,6 +186,14 @@ def test_a_loss_that_is_not_finite_names_epoch_step_and_images(loop, tiny):
         network.last.weight.fill_(torch.inf)
     with pytest.raises(NonFiniteLoss, match=r"nan in epoch 1, step 1, on the training images in rows \["):
         fit(loop(network=network), tiny.data)
+
+
+def test_an_objective_that_does_not_look_at_the_embeddings_is_refused(loop, tiny, monkeypatch):
+    """As one of clean images would be that says nothing of fine-tuning."""
+    monkeypatch.setattr(CleanObjective, "tune", CleanObjective.measure)
+    method = create("mbe", {"epochs": 1, "batch": 6, "learning_rate": 1e-3, "gamma": 6.0})
+    with pytest.raises(TrainingError, match="does not depend on the embeddings it was given"):
+        method.fit(tiny.data, bits=BITS, seed=0, report=lambda record: None, loop=loop())
 
 
 def test_ranks_that_cannot_share_a_batch_are_refused(loop, tiny, monkeypatch):

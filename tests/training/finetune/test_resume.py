@@ -188,7 +188,7 @@ def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_
         process.stdout.read()
         error = process.stderr.read()
         expected = 128 + number if number == signal.SIGTERM else -number
-        assert process.wait(timeout=60) == expected, error
+        assert process.wait(timeout=300) == expected, error
     assert not (tmp_path / "weights.pt").exists()
     (checkpoint,) = (tmp_path / "cache").rglob("last.ckpt")
     position = torch.load(checkpoint, weights_only=True)["position"]
@@ -198,7 +198,7 @@ def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_
     with start(tmp_path) as process:
         assert process.stdout.readline() == f"step {72 - 3 * position['epoch'] - position['step']} 0\n"
         process.stdout.read()
-        assert process.wait(timeout=60) == 0, process.stderr.read()
+        assert process.wait(timeout=300) == 0, process.stderr.read()
     records, loop = [], make_loop(tmp_path / "whole", keep="best")
     expected = all_weights(loop, fit(loop, tiny.data, records=records, epochs=24))
     assert are_equal(torch.load(tmp_path / "weights.pt", weights_only=True), expected)

@@ -86,6 +86,7 @@ class Run:
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
+            TrainingError: the loss does not reach the network.
         """
         epoch, step = self.position.epoch, self.position.step
         torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step]).generate_state(1)[0]))
@@ -98,6 +99,11 @@ class Run:
                 f"{rows.tolist()}: lower the learning rates, or look at these images"
             )
         self.fabric.backward(terms["loss"])
+        if all(parameter.grad is None for parameter in self.module.network.parameters()):
+            raise TrainingError(
+                "the loss does not depend on the embeddings it was given, so that the backbone would stay as it is: let "
+                "the objective's `tune` use them, or set train.mode: frozen"
+            )
         self._clip()
         self.optimiser.step()
         return terms
