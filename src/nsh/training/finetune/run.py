@@ -101,8 +101,8 @@ class Run:
         self.fabric.backward(terms["loss"])
         if all(parameter.grad is None for parameter in self.module.network.parameters()):
             raise TrainingError(
-                "the loss does not depend on the embeddings it was given, so that the backbone would stay as it is: let "
-                "the objective's `tune` use them, or set train.mode: frozen"
+                "the loss does not depend on the embeddings it was given, so the backbone would stay as it is: let the "
+                "objective's `tune` use them, or set train.mode: frozen"
             )
         self._clip()
         self.optimiser.step()
