@@ -1,15 +1,18 @@
 """NSH among neighbours: positives from the graph of shared neighbours, lists from a queue. Ours, not published.
 
 What is NSH (Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022; see `nsh.methods.nsh`): bits
-by the sign with the gradient of the identity, a latent head beside the hash head, items sorted softly by the distance
-of their codes, SortedNCE on the latents in that order.
+by the sign with the gradient of the identity, items sorted softly by the distance of their codes, SortedNCE on their
+latents in that order.
 
 What is ours:
 
 - A pair is a view of an image and a view of one of its neighbours, which share most neighbours with it
   (`nsh.methods.neighbours`), not two views of one image. It is this that brings most.
 - Embeddings are projected on the directions in which images differ and their views do not (`nsh.methods.whitening`);
-  neighbours are found there, and both heads start from there, with one hidden layer in common.
+  neighbours are found there, and the hash head starts from there, with a hidden layer.
+- An image's latent is what it is in the first of these directions, and is not learned: the sorted list then tells the
+  codes which images resemble each other. A latent head beside the hash head learned to agree with whatever list the
+  codes gave, and cost more than it brought (docs/experiments.md).
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
   alone ended at chance. L_R, which would pull at bits that are balanced already, is left out.
@@ -100,7 +103,7 @@ class NshPlus(GradientMethod):
     name = "nsh_plus"
 
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
-        """Train hash head and latent head on pairs of neighbours; only the hash head is kept.
+        """Train the hash head on pairs of neighbours.
 
         `report` gets loss, sorted_nce, contrast and bit_balance once an epoch.
 
@@ -146,8 +149,8 @@ class NshPlusObjective(Objective):
     ) -> None:
         super().__init__()
         self.head = head
-        self.latent = nn.Linear(head.hidden.out_features, parameters.d_z)
-        self.queue = Queue(parameters.queue, bits=head.bits, d_z=parameters.d_z)
+        self.d_z = min(parameters.d_z, head.directions.shape[1])
+        self.queue = Queue(parameters.queue, bits=head.bits, d_z=self.d_z)
         self.draws = Draws(seed=seed)
         self.loss = parameters
         self.views = views
@@ -177,9 +180,9 @@ class NshPlusObjective(Objective):
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, sorted_nce and contrast of two views, embeddings float32 [n, dim] each."""
-        hidden = self.head.hide(torch.cat([first, second]))
-        codes = straight_through(self.head.finish(hidden).tanh()).chunk(2)
-        latents = functional.normalize(self.latent(hidden), dim=1).chunk(2)
+        seen = self.head.standardise(torch.cat([first, second]))
+        codes = straight_through(self.head.finish(self.head.hidden(seen).relu()).tanh()).chunk(2)
+        latents = functional.normalize(seen[:, : self.d_z], dim=1).chunk(2)
         contrast = ntxent(*codes, temperature=self.loss.temperature)
         sides = [self.sort(codes[a], (codes[b], latents[a]), latents[b]) for a, b in ((0, 1), (1, 0))]
         self.queue.put(codes[1], latents[0])
