@@ -60,7 +60,7 @@ class Epochs:
     def _train(self, batches: list[Rows], ticks: Iterator[int]) -> None:
         position = self.run.position
         self.run.module.train()
-        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=position.epoch):
+        for pair in self.images.read_pairs(_pair(self._own(batches)), seed=self.seed, epoch=position.epoch):
             position.add(self.run.step(pair, seed=self.seed))
             next(ticks, None)
             self._pause()
@@ -80,7 +80,7 @@ class Epochs:
         """Mean loss of the held-out images, in the same batches and the same two views every time."""
         losses = []
         batches = cut_batches(held_out, batch=self.schedule.batch)
-        for pair in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=0):
+        for pair in self.images.read_pairs(_pair(self._own(batches)), seed=self.seed, epoch=0):
             losses.append(self.run.measure(pair))
             if agree(self.stop.asked, device=self.run.fabric.device):
                 break
@@ -124,3 +124,8 @@ class Epochs:
     def _save(self) -> None:
         self.run.save()
         self.saved = time.monotonic()
+
+
+def _pair(batches: list[Rows]) -> list[Rows]:
+    """Every image with itself."""
+    return [np.stack([rows, rows], axis=1) for rows in batches]

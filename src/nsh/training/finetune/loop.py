@@ -22,6 +22,7 @@ from nsh.methods.base import Objective, Report, Schedule, TrainingData
 from nsh.training.checkpoint import Facts, collect_facts, fingerprint
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
@@ -40,7 +41,8 @@ class FineTuningLoop:
         network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
         images: the data's images, row by row.
         recipe: how the network is trained.
-        cache: folder for partial state; of a finished run its last and its best weights stay there.
+        cache: folder for partial state; of a finished run its last and its best weights stay there,
+            and below images/ the decoded images.
         threads: of torch; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
@@ -48,7 +50,7 @@ class FineTuningLoop:
     """
 
     network: nn.Module
-    images: TrainingImages
+    images: ImageFiles
     recipe: Recipe
     cache: Path
     threads: int
@@ -82,18 +84,22 @@ class FineTuningLoop:
         self._check(objective, data, schedule=schedule, method=str(identity.get("method")))
         facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
         folder = self.cache / fingerprint(facts)[:16]
-        with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks(), Stop() as stop:
+        with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
-            module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
-            run = Run(module, fabric, folder=folder, facts=facts)
-            if fabric.is_global_zero and not run.is_begun():
-                for line in describe_others(folder, facts):
-                    self.say(line)
-            run.resume()
-            epochs = Epochs(run=run, images=self.images, schedule=schedule, seed=seed, stop=stop)
-            epochs.go_on(report, progress=self.progress)
-            if self.recipe.keep == "best" and self.recipe.held_out:
-                run.take_best()
+            images = TrainingImages.prepare(
+                self.images, cache=self.cache / "images", fabric=fabric, progress=self.progress
+            )
+            with Stop() as stop:  # not before: SIGTERM may end the decoding, which goes on where it was, at once
+                module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
+                run = Run(module, fabric, folder=folder, facts=facts)
+                if fabric.is_global_zero and not run.is_begun():
+                    for line in describe_others(folder, facts):
+                        self.say(line)
+                run.resume()
+                epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
+                epochs.go_on(report, progress=self.progress)
+                if self.recipe.keep == "best" and self.recipe.held_out:
+                    run.take_best()
         module.to("cpu")
 
     def _collect_facts(
