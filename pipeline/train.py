@@ -111,7 +111,7 @@ def _open_loop(params: Params, *, device: str) -> "tuple[Loop, Backbone | None]"
     from nsh.data.registry import open_images
     from nsh.data.split import read_header, read_part
     from nsh.export.graph import ImageToEmbedding
-    from nsh.training.finetune.images import TrainingImages
+    from nsh.training.finetune.files import ImageFiles
     from nsh.training.finetune.loop import FineTuningLoop
     from nsh.training.finetune.recipe import Recipe
 
@@ -119,8 +119,9 @@ def _open_loop(params: Params, *, device: str) -> "tuple[Loop, Backbone | None]"
     here = {"backbone": seen.name, "weights_sha256": info.sha256, "split_sha256": read_header(SPLIT)["sha256"]}
     _require_same(here | {"image_size": seen.image_size, "resample": seen.resample})
     backbone = networks.build(seen.name, weights=info.path, image_size=seen.image_size)
-    images = TrainingImages(
+    images = ImageFiles(
         ids=read_part(SPLIT, "train").ids,
+        digest=here["split_sha256"],
         load=open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels).image,
         size=seen.image_size,
         resample=seen.resample,

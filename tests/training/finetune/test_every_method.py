@@ -50,12 +50,13 @@ def build(name, data):
 
 @pytest.fixture
 def watch(monkeypatch):
-    """The batches that are asked for as pairs, by epoch; validation comes under epoch 0 as well."""
+    """The images that are asked for as pairs, by epoch; validation comes under epoch 0 as well."""
     asked, read = [], TrainingImages.read_pairs
 
     def note(self, batches, *, seed, epoch):
         batches = list(batches)
-        asked.append((epoch, np.concatenate(batches)))
+        images = np.array([int(name) for name in self.ids])
+        asked.append((epoch, images[np.concatenate(batches)]))
         return read(self, batches, seed=seed, epoch=epoch)
 
     monkeypatch.setattr(TrainingImages, "read_pairs", note)

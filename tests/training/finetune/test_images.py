@@ -1,81 +1,102 @@
 """What reaches the network: the pixels that were drawn, the same whatever the workers, the order and the ranks."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
+import torch
 from tests.training.finetune.tiny import SIZE, make_images
 
 from nsh.core.preprocess import to_input
-from nsh.training.augment import augment, view_generator
-from nsh.training.finetune.images import TrainingImages
+from nsh.core.progress import no_progress
+from nsh.training.finetune.augment_batch import augment
+from nsh.training.finetune.draws import draw_views
+from nsh.training.finetune.fabric import open_fabric
+from nsh.training.finetune.files import ImageFiles, make_ahead
+from nsh.training.finetune.images import TrainingImages, _lead
 
 PIXELS = make_images(10)
 
 
-def images(workers=1, load=lambda name: PIXELS[int(name)]):
-    ids = [str(row) for row in range(10)]
-    return TrainingImages(ids=ids, load=load, size=SIZE, resample="bilinear", workers=workers)
+@pytest.fixture
+def prepare(tmp_path):
+    def make(workers=1, load=lambda name: PIXELS[int(name)]):
+        ids = [str(row) for row in range(10)]
+        files = ImageFiles(ids=ids, digest="noise", load=load, size=SIZE, resample="bilinear", workers=workers)
+        return TrainingImages.prepare(files, cache=tmp_path, fabric=open_fabric("cpu"), progress=no_progress)
+
+    return make
 
 
-def drawn(row, view, seed=5):
-    return augment(PIXELS[row], view_generator(seed, image=row, view=view), size=SIZE, resample="bilinear")
+def drawn(row, *, view, epoch, seed=5):
+    """A view made alone."""
+    draws = draw_views(np.full((10, 2), SIZE, np.int32), seed=seed, epoch=epoch, view=view).take(np.array([row]))
+    return augment(torch.from_numpy(np.array(PIXELS[row]))[None], draws, size=SIZE)[0]
+
+
+def pair(*rows):
+    return np.array([row if isinstance(row, tuple) else (row, row) for row in rows])
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_an_epoch_sees_the_next_two_views_of_every_image(workers):
-    batches = [np.array([[3, 3], [1, 1]]), np.array([[9, 9], [0, 0]])]
-    pairs = list(images(workers).read_pairs(batches, seed=5, epoch=2))
-    assert [rows.tolist() for rows, _, _ in pairs] == [[3, 1], [9, 0]]
-    for rows, first, second in pairs:
-        for position, row in enumerate(rows.tolist()):
-            assert np.array_equal(first[position].numpy(), drawn(row, 4))
-            assert np.array_equal(second[position].numpy(), drawn(row, 5))
+def test_a_pair_is_a_view_of_each_of_its_images(prepare, workers):
+    batches = [pair(3, (1, 8)), pair(9, 0), pair((0, 9), (4, 4))]
+    found = list(prepare(workers).read_pairs(iter(batches), seed=5, epoch=2))
+    assert [rows.tolist() for rows, _, _ in found] == [[3, 1], [9, 0], [0, 4]]
+    assert {rows.dtype for rows, _, _ in found} == {torch.int64}
+    for batch, (_, first, second) in zip(batches, found, strict=True):
+        for place, (left, right) in enumerate(batch.tolist()):
+            assert torch.equal(first[place], drawn(left, view=0, epoch=2))
+            assert torch.equal(second[place], drawn(right, view=1, epoch=2))
 
 
-def test_of_a_pair_one_image_gives_its_first_view_and_the_other_its_second():
-    ((rows, first, second),) = images().read_pairs([np.array([[3, 8], [8, 0]])], seed=5, epoch=2)
-    assert rows.tolist() == [3, 8]
-    assert np.array_equal(first.numpy(), np.stack([drawn(3, 4), drawn(8, 4)]))
-    assert np.array_equal(second.numpy(), np.stack([drawn(8, 5), drawn(0, 5)]))
-
-
-def test_an_image_is_loaded_once_for_its_two_views():
-    loaded = []
-
-    def load(name):
-        loaded.append(name)
-        return PIXELS[int(name)]
-
-    list(images(load=load).read_pairs([np.array([[3, 3], [8, 0]])], seed=5, epoch=0))
-    assert sorted(loaded) == ["0", "3", "8"]
-
-
-def test_no_view_comes_twice():
-    pairs = [next(images().read_pairs([np.array([[3, 3]])], seed=5, epoch=epoch)) for epoch in range(4)]
+def test_no_view_comes_twice(prepare):
+    images = prepare()
+    pairs = [next(images.read_pairs([pair(3)], seed=5, epoch=epoch)) for epoch in range(4)]
     views = [view.numpy().tobytes() for _, *two in pairs for view in two]
     assert len(set(views)) == 8
 
 
-def test_clean_images_are_what_the_encoder_sees():
-    (pixels,) = images().read_clean([np.array([2, 7])])
-    assert pixels.shape == (2, SIZE, SIZE, 3)
-    assert np.array_equal(pixels[1].numpy(), to_input(PIXELS[7], size=SIZE, resample="bilinear"))
+def test_clean_images_are_what_the_encoder_sees(prepare):
+    found = list(prepare().read_clean([np.array([2, 7]), np.array([0])]))
+    assert [pixels.shape for pixels in found] == [(2, SIZE, SIZE, 3), (1, SIZE, SIZE, 3)]
+    assert np.array_equal(found[0][1].numpy(), to_input(PIXELS[7], size=SIZE, resample="bilinear"))
+    assert np.array_equal(found[1][0].numpy(), to_input(PIXELS[0], size=SIZE, resample="bilinear"))
 
 
-def test_a_few_batches_are_read_ahead_and_no_more():
-    read = []
+def test_a_second_run_decodes_nothing_for_its_views(prepare):
+    before = list(prepare().read_pairs([pair(3, 1)], seed=5, epoch=0))
+    after = list(prepare(load=None).read_pairs([pair(3, 1)], seed=5, epoch=0))
+    assert torch.equal(before[0][1], after[0][1])
 
-    def load(name):
-        read.append(int(name))
-        return PIXELS[int(name)]
 
-    batches = images(load=load).read_clean(np.array([row]) for row in range(10))
-    next(batches)
-    deadline = time.monotonic() + 10
-    while len(read) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert read == [0, 1, 2]
-    batches.close()
+def test_no_thread_is_left_when_reading_ends_early(prepare):
+    images = prepare()
+    for batches in (
+        images.read_pairs([pair(row) for row in range(9)], seed=5, epoch=0),
+        images.read_clean([np.array([1])]),
+    ):
+        next(batches)
+        batches.close()
+        del batches
     assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_each_item_comes_when_the_next_one_is_begun(count):
+    made = []
+    led = _lead(made.append(item) or item for item in range(count))
+    for item in range(count):
+        assert next(led) == item
+        assert made == list(range(min(count, item + 2)))
+    assert list(led) == []
+
+
+def test_items_are_made_in_their_order_and_so_many_ahead():
+    started = []
+    made = make_ahead(range(9), lambda item: started.append(item) or 10 * item, workers=1, ahead=3)
+    assert next(made) == 0
+    made.close()
+    assert started == sorted(started)
+    assert len(started) <= 4
+    assert list(make_ahead(range(9), lambda item: 10 * item, workers=4, ahead=3)) == list(range(0, 90, 10))

@@ -224,7 +224,7 @@ def test_progress_shows_every_step_and_ends(loop, tiny):
     def progress(iterable, *, desc="", total=None):
         for item in iterable:
             yield item
-            seen.append(total)
+            seen.append((desc, total))
 
     fit(loop(progress=progress), tiny.data)
-    assert seen == [9] * 9
+    assert seen == [("images", 1), *[("train", 9)] * 9]

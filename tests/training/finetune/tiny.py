@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nsh.methods import HashHead, TrainingData, create
 from nsh.training.augment import augment, view_generator
-from nsh.training.finetune.images import TrainingImages
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.loop import FineTuningLoop
 from nsh.training.finetune.recipe import Recipe
 
@@ -101,8 +101,9 @@ def make_loop(cache: Path, *, network: nn.Module | None = None, count: int = IMA
     recipe = Recipe(**RECIPE | {name: value for name, value in changes.items() if name in names})
     return FineTuningLoop(
         network=make_network() if network is None else network,
-        images=TrainingImages(
+        images=ImageFiles(
             ids=[str(row) for row in range(count)],
+            digest="noise",
             load=lambda name: images[int(name)],
             size=SIZE,
             resample="bilinear",

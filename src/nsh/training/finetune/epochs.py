@@ -11,9 +11,9 @@ import torch
 from nsh.core.progress import Progress
 from nsh.methods.base import Report, Schedule
 from nsh.training.finetune.gather import agree, gather
+from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard
 from nsh.training.finetune.run import Run
-from nsh.training.finetune.selected import SelectedImages
 from nsh.training.finetune.stop import Stop
 from nsh.training.steps import bit_balance
 
@@ -26,7 +26,7 @@ class Epochs:
     """The epochs that are left of a run."""
 
     run: Run
-    images: SelectedImages
+    images: TrainingImages
     schedule: Schedule
     seed: int
     stop: Stop
@@ -37,7 +37,7 @@ class Epochs:
         position, batch = self.run.position, self.schedule.batch
         for record in position.records:
             report(record)
-        training, held_out = hold_out(len(self.images.rows), count=self.run.recipe.held_out, seed=self.seed)
+        training, held_out = hold_out(len(self.images.ids), count=self.run.recipe.held_out, seed=self.seed)
         left = (self.schedule.epochs - position.epoch) * (len(training) // batch) - position.step
         ticks = iter(progress(range(left), desc="train", total=left))
         while not self._is_over():
@@ -94,7 +94,7 @@ class Epochs:
 
     def _balance(self) -> float:
         """How evenly the bits are used on clean images, spread evenly over all that there are."""
-        count, ranks = len(self.images.rows), self.run.fabric.world_size
+        count, ranks = len(self.images.ids), self.run.fabric.world_size
         rows = np.arange(count)[:: -(-count // WATCHED)]
         rows = rows[: len(rows) // ranks * ranks]
         batches = [rows[start : start + self.schedule.batch] for start in range(0, len(rows), self.schedule.batch)]

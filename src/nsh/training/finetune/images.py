@@ -1,34 +1,35 @@
-"""Training images from where they lie to the pixels of a batch: decoded and augmented by threads, a few batches ahead.
+"""Pixels of a batch for the network: two views of each image drawn anew in every epoch, and clean images.
 
-The two views of an image in an epoch are the next two of the endless sequence whose first ones the embed stage cached
-(`nsh.training.augment.view_generator`): they depend on (seed, image, epoch) alone, not on order, workers or ranks. Of a
-pair of images one gives its first view and the other its second.
-It does not know data sets nor what becomes of the pixels.
+Images are decoded once, into a store; views are made of its squares on the device where the network is. They depend on
+(seed, row, epoch) alone, not on order, workers or ranks. It does not know data sets nor what becomes of the pixels.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
+from lightning.fabric import Fabric
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
-from nsh.core.errors import DataError, UnreadableImage
 from nsh.core.preprocess import to_input
-from nsh.training.augment import augment, view_generator
+from nsh.core.progress import Progress
+from nsh.training.finetune.augment_batch import augment
+from nsh.training.finetune.draws import draw_views
+from nsh.training.finetune.files import ImageFiles, make_ahead
 from nsh.training.finetune.order import Rows
+from nsh.training.finetune.source import Source, open_source, send
+from nsh.training.finetune.store import begin_store, fill_store, name_store, open_store
 
-Load = Callable[[str], Image.Image]
-"""An id to its image, upright 8-bit RGB; called by several threads at once."""
 Pair = tuple[Tensor, Tensor, Tensor]
-"""Rows int64 [n], a view each of the images in them, and one each of their partners, uint8 [n, S, S, 3] each."""
+"""Rows int64 [n], and two views, uint8 [n, S, S, 3] each: of these images, and of those that they are paired with."""
+T = TypeVar("T")
 
-_AHEAD = 2  # batches made ahead
+_AHEAD = 4  # clean images decoded ahead for each worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,79 +37,72 @@ class TrainingImages:
     """The training images, in the order of the data's rows.
 
     Attributes:
-        ids: of all of them.
-        load: gives the image of an id.
-        size: S, pixels a side.
-        resample: name of Pillow's filter.
-        workers: threads that decode and augment.
+        files: the images as the data set has them.
+        sizes: int32 [n, 2], their width and height.
+        source: their squares.
+        device: where views are made.
     """
 
-    ids: Sequence[str]
-    load: Load
-    size: int
-    resample: str
-    workers: int
+    files: ImageFiles
+    sizes: NDArray[np.int32]
+    source: Source
+    device: torch.device
+
+    @classmethod
+    def prepare(cls, files: ImageFiles, *, cache: Path, fabric: Fabric, progress: Progress) -> Self:
+        """Make the store below `cache` together with the other ranks, or what it still lacks, and open it.
+
+        Raises:
+            DataError: an image cannot be read.
+        """
+        folder = cache / name_store(files)
+        if fabric.is_global_zero:
+            begin_store(files, folder)
+        fabric.barrier()
+        fill_store(files, folder, rank=fabric.global_rank, ranks=fabric.world_size, progress=progress)
+        fabric.barrier()
+        store = open_store(folder)
+        source = open_source(store, fabric.device, workers=files.workers)
+        return cls(files=files, sizes=store.sizes, source=source, device=fabric.device)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Of all images."""
+        return self.files.ids
 
     def read_pairs(self, batches: Iterable[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
-        """The views of every pair of images in each of `batches` that belong to `epoch`, counted from 0.
+        """For each of `batches`, int64 [n, 2], the views that belong to `epoch`, counted from 0, on the device.
 
-        Args:
-            batches: rows of pairs, int64 [n, 2]: the image of the first view and that of the second, often the same.
-            seed: of all views.
-            epoch: which views.
-
-        Raises:
-            DataError: an image cannot be read.
+        The first is of the image in column 0, the second of the one in column 1, which mostly is the same.
         """
-        views = (2 * epoch, 2 * epoch + 1)
-        for rows, pixels in self._ahead(batches, partial(self._draw, seed=seed, views=views)):
-            first, second = pixels.unbind(dim=1)
-            yield torch.from_numpy(rows[:, 0]), first, second
+        return _lead(self._draw_pairs(list(batches), seed=seed, epoch=epoch))
 
     def read_clean(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
-        """The images in each of `batches` as the encoder sees them, uint8 [n, S, S, 3].
+        """The images in each of `batches`, int64 [n], as the encoder sees them, uint8 [n, S, S, 3], from their files.
 
         Raises:
             DataError: an image cannot be read.
         """
-        return (pixels for _, pixels in self._ahead(batches, self._clean))
+        batches, files = list(batches), self.files
+        made = make_ahead(chain(*batches), self._clean, workers=files.workers, ahead=_AHEAD * files.workers)
+        return (torch.from_numpy(np.stack(list(islice(made, len(rows))))) for rows in batches)
 
-    def _ahead(
-        self, batches: Iterable[Rows], make: Callable[[Rows], NDArray[np.uint8]]
-    ) -> Iterator[tuple[Rows, Tensor]]:
-        waiting: deque[tuple[Rows, list[Future[NDArray[np.uint8]]]]] = deque()
-        pool = ThreadPoolExecutor(self.workers)
-        try:
-            for rows in batches:
-                waiting.append((rows, [pool.submit(make, row) for row in rows]))
-                if len(waiting) > _AHEAD:
-                    yield _collect(*waiting.popleft())
-            while waiting:
-                yield _collect(*waiting.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)
+    def _draw_pairs(self, batches: list[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
+        views = [draw_views(self.sizes, seed=seed, epoch=epoch, view=view) for view in range(2)]
+        squares = self.source.read(rows.T.ravel() for rows in batches)
+        for rows, both in zip(batches, squares, strict=True):
+            drawn = views[0].take(rows[:, 0]).join(views[1].take(rows[:, 1]))
+            first, second = augment(both, drawn, size=self.files.size).chunk(2)
+            yield send(rows[:, 0], self.device), first, second
 
-    def _draw(self, pair: Rows, *, seed: int, views: tuple[int, int]) -> NDArray[np.uint8]:
-        rows = pair.tolist()
-        images = {row: self._load(row) for row in set(rows)}  # most often one alone
-        made = []
-        for row, view in zip(rows, views, strict=True):
-            generator = view_generator(seed, image=row, view=view)
-            made.append(augment(images[row], generator, size=self.size, resample=self.resample))
-        return np.stack(made)
-
-    def _clean(self, row: Rows) -> NDArray[np.uint8]:
-        return to_input(self._load(int(row)), size=self.size, resample=self.resample)
-
-    def _load(self, row: int) -> Image.Image:
-        try:
-            return self.load(self.ids[row])
-        except UnreadableImage as error:
-            raise DataError(
-                f"image {self.ids[row]!r} was readable when the split was drawn and is not now ({error}): "
-                "restore it, or draw the split again with `dvc repro -f split`"
-            ) from error
+    def _clean(self, row: int) -> NDArray[np.uint8]:
+        return to_input(self.files.read(row), size=self.files.size, resample=self.files.resample)
 
 
-def _collect(rows: Rows, futures: list[Future[NDArray[np.uint8]]]) -> tuple[Rows, Tensor]:
-    return rows, torch.from_numpy(np.stack([future.result() for future in futures]))
+def _lead(items: Iterator[T]) -> Iterator[T]:
+    """Each item when the next one is begun: a GPU makes that one while this one's step is on its way to it."""
+    held = list(islice(items, 1))
+    for item in items:
+        yield held.pop()
+        held.append(item)
+    yield from held

@@ -22,12 +22,12 @@ from nsh.methods.base import Objective, Report, Schedule, TrainingData
 from nsh.training.checkpoint import Facts, collect_facts, fingerprint
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
 from nsh.training.finetune.run import Run, describe_others
-from nsh.training.finetune.selected import SelectedImages, select_images
 from nsh.training.finetune.stop import Stop
 from nsh.training.reproducible import reproducible
 
@@ -40,7 +40,8 @@ class FineTuningLoop:
         network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
         images: all training images, among which the data's are.
         recipe: how the network is trained.
-        cache: folder for partial state; of a finished run its last and its best weights stay there.
+        cache: folder for partial state; of a finished run its last and its best weights stay there,
+            and below images/ the decoded images.
         threads: of torch; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
@@ -48,7 +49,7 @@ class FineTuningLoop:
     """
 
     network: nn.Module
-    images: TrainingImages
+    images: ImageFiles
     recipe: Recipe
     cache: Path
     threads: int
@@ -79,22 +80,24 @@ class FineTuningLoop:
             DataError: an image cannot be read.
             NonFiniteLoss: names epoch, step and images.
         """
-        images = select_images(self.images, data)
-        self._check(images, schedule=schedule)
+        files = self._select(data)
+        self._check(len(files.ids), schedule=schedule)
         facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
         folder = self.cache / fingerprint(facts)[:16]
-        with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks(), Stop() as stop:
+        with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
-            module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
-            run = Run(module, fabric, folder=folder, facts=facts)
-            if fabric.is_global_zero and not run.is_begun():
-                for line in describe_others(folder, facts):
-                    self.say(line)
-            run.resume()
-            epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
-            epochs.go_on(report, progress=self.progress)
-            if self.recipe.keep == "best" and self.recipe.held_out:
-                run.take_best()
+            images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
+            with Stop() as stop:  # not before: SIGTERM may end the decoding, which goes on where it was, at once
+                module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
+                run = Run(module, fabric, folder=folder, facts=facts)
+                if fabric.is_global_zero and not run.is_begun():
+                    for line in describe_others(folder, facts):
+                        self.say(line)
+                run.resume()
+                epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
+                epochs.go_on(report, progress=self.progress)
+                if self.recipe.keep == "best" and self.recipe.held_out:
+                    run.take_best()
         module.to("cpu")
 
     def _collect_facts(
@@ -105,8 +108,19 @@ class FineTuningLoop:
         recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
         return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
 
-    def _check(self, images: SelectedImages, *, schedule: Schedule) -> None:
-        found, batch, held_out = len(images.rows), schedule.batch, self.recipe.held_out
+    def _select(self, data: TrainingData) -> ImageFiles:
+        """The data's images: those that a method has chosen, or all."""
+        if data.rows is not None:
+            return self.images.take(data.rows)
+        if len(data.features) != len(self.images.ids):
+            raise TrainingError(
+                f"found {len(self.images.ids)} training images and features of {len(data.features)}, which do not say "
+                "whose they are: run the embed stage again, or let the method select by TrainingData.take"
+            )
+        return self.images
+
+    def _check(self, found: int, *, schedule: Schedule) -> None:
+        batch, held_out = schedule.batch, self.recipe.held_out
         if found - held_out < batch:
             raise TrainingError(
                 f"found {found} training images, {held_out} of them held out, a batch needs {batch}: raise "
