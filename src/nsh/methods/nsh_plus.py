@@ -11,8 +11,8 @@ What is ours:
 - Embeddings are projected on the directions in which images differ and their views do not (`nsh.methods.whitening`);
   neighbours are found there, and the hash head starts from there, with a hidden layer.
 - An image's latent is what it is in the first of these directions, and is not learned: the sorted list then tells the
-  codes which images resemble each other. A latent head beside the hash head learned to agree with whatever list the
-  codes gave, and cost more than it brought (docs/experiments.md).
+  codes which images resemble each other. A latent head beside the hash head helped at 16 bits alone
+  (docs/experiments.md).
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
   alone ended at chance. L_R, which would pull at bits that are balanced already, is left out.
