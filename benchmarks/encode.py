@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.preprocess import load_image, to_input
+from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.session import open_session
-from nsh.serving.threads import cpu_quota
 
 WIDTH, HEIGHT = 500, 375
 COMMAND = "nsh encode"

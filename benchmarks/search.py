@@ -21,8 +21,8 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from nsh.serving.cores import cpu_quota
 from nsh.serving.index import Index
-from nsh.serving.threads import cpu_quota
 
 BITS, K, BATCH, ADDED = 64, 10, 256, 100_000
 LIMIT_RATIO, LIMIT_ADD_SECONDS, LIMIT_OPEN_SECONDS = 1.1, 2.0, 1.0

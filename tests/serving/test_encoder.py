@@ -17,8 +17,8 @@ from nsh.core.contract import EncoderContract
 from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
 from nsh.core.preprocess import to_input
+from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import Encoder
-from nsh.serving.threads import cpu_quota
 
 
 @pytest.fixture(scope="module")

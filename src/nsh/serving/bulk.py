@@ -25,9 +25,9 @@ from nsh.core.errors import ConfigError, DataError, UnreadableImage
 from nsh.core.files import sha256_file, write_text
 from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_document
 from nsh.core.progress import Progress, no_progress
+from nsh.core.threads import map_ordered
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.sources import ImageList
-from nsh.serving.threads import map_ordered
 
 SHARD_ROWS = 4096
 """What a run that is cut may lose."""

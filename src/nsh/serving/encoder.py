@@ -25,8 +25,9 @@ from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
 from nsh.core.preprocess import ImageSource, load_image, to_input
+from nsh.core.threads import map_ordered
+from nsh.serving.cores import cpu_quota
 from nsh.serving.session import CPU, open_session
-from nsh.serving.threads import cpu_quota, map_ordered
 
 OUTPUTS = ["code", "logit", "embedding"]
 BATCH = 16

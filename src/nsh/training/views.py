@@ -6,28 +6,25 @@ It does not know what runs the network: `embed` is a callable.
 """
 
 import io
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
+from nsh.core.errors import DataError
 from nsh.core.preprocess import to_input
 from nsh.core.progress import Progress, no_progress
+from nsh.core.threads import map_in_threads
 from nsh.training.augment import augment, view_generator
+from nsh.training.reading import Load, read_image
 
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; called by several threads at once."""
-Load = Callable[[str], Image.Image]
-"""An id to its image, upright 8-bit RGB; called by several threads at once."""
 
-_AHEAD = 2  # batches made ahead for each worker
+_AHEAD = 2  # batches in work for each worker
 _COPIED = 4096  # rows copied at once
 
 
@@ -65,7 +62,7 @@ def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progre
 
     def make(start: int) -> NDArray[np.float32]:
         batch = ids[start : start + feed.batch]
-        inputs = [to_input(_load(feed, name), size=feed.size, resample=feed.resample) for name in batch]
+        inputs = [to_input(read_image(feed.load, name), size=feed.size, resample=feed.resample) for name in batch]
         return _embed(feed, np.stack(inputs), batch)
 
     _grow(path, (len(ids), feed.dim), np.float32, step=feed.batch, make=make, workers=feed.workers, progress=progress)
@@ -109,19 +106,9 @@ def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
 
 
 def _draw_views(feed: Feed, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    image = _load(feed, name)
+    image = read_image(feed.load, name)
     for view in range(views):
         yield augment(image, view_generator(seed, image=row, view=view), size=feed.size, resample=feed.resample)
-
-
-def _load(feed: Feed, name: str) -> Image.Image:
-    try:
-        return feed.load(name)
-    except UnreadableImage as error:
-        raise DataError(
-            f"image {name!r} was readable when the split was drawn and is not now ({error}): "
-            "restore it, or draw the split again with `dvc repro -f split`"
-        ) from error
 
 
 def _embed(feed: Feed, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
@@ -164,7 +151,7 @@ def _grow(
             file, header, row_bytes=int(np.prod(shape[1:])) * np.dtype(dtype).itemsize, step=step, rows=shape[0]
         )
         starts = range(rows, shape[0], step)
-        batches = _in_order(make, starts, workers=workers)
+        batches = map_in_threads(make, starts, threads=workers, ahead=_AHEAD * workers)
         for batch in progress(batches, desc=path.stem, total=len(starts)):
             file.write(np.ascontiguousarray(batch, dtype=dtype).data)
             file.flush()
@@ -190,18 +177,3 @@ def _resume(file: BinaryIO, header: bytes, *, row_bytes: int, step: int, rows: i
     file.truncate(len(header) + done * row_bytes)
     file.seek(0, io.SEEK_END)
     return done
-
-
-def _in_order(make: Callable[[int], NDArray[Any]], starts: Sequence[int], *, workers: int) -> Iterator[NDArray[Any]]:
-    """Yield `make(start)` in the order of `starts`, a few made ahead by `workers` threads."""
-    pool = ThreadPoolExecutor(workers)
-    waiting: deque[Future[NDArray[Any]]] = deque()
-    try:
-        for start in starts:
-            waiting.append(pool.submit(make, start))
-            if len(waiting) > _AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)

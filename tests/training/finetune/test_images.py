@@ -12,7 +12,7 @@ from nsh.core.progress import no_progress
 from nsh.training.finetune.augment_batch import augment
 from nsh.training.finetune.draws import draw_views
 from nsh.training.finetune.fabric import open_fabric
-from nsh.training.finetune.files import ImageFiles, make_ahead
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.images import TrainingImages, _lead
 
 PIXELS = make_images(10)
@@ -90,13 +90,3 @@ def test_each_item_comes_when_the_next_one_is_begun(count):
         assert next(led) == item
         assert made == list(range(min(count, item + 2)))
     assert list(led) == []
-
-
-def test_items_are_made_in_their_order_and_so_many_ahead():
-    started = []
-    made = make_ahead(range(9), lambda item: started.append(item) or 10 * item, workers=1, ahead=3)
-    assert next(made) == 0
-    made.close()
-    assert started == sorted(started)
-    assert len(started) <= 4
-    assert list(make_ahead(range(9), lambda item: 10 * item, workers=4, ahead=3)) == list(range(0, 90, 10))

@@ -50,10 +50,10 @@ def serve(
     import os
 
     from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.cores import cpu_quota
     from nsh.serving.service.run import run
     from nsh.serving.service.settings import Settings
     from nsh.serving.sources import find_model
-    from nsh.serving.threads import cpu_quota
 
     settings = Settings(
         model=find_model(model, from_registry=context.obj, progress=show_progress),

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, code_bytes
 from nsh.core.errors import CodesError
+from nsh.serving.cores import cpu_quota
 from nsh.serving.index import store, writer
 from nsh.serving.index.checks import check_ids, check_metadata, whole
 from nsh.serving.index.exact import Found
 from nsh.serving.index.view import Filter, Hit, View, open_view
-from nsh.serving.threads import cpu_quota
 
 
 class Index:

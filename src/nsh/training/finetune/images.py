@@ -18,9 +18,10 @@ from torch import Tensor
 
 from nsh.core.preprocess import to_input
 from nsh.core.progress import Progress
+from nsh.core.threads import map_in_threads
 from nsh.training.finetune.augment_batch import augment
 from nsh.training.finetune.draws import draw_views
-from nsh.training.finetune.files import ImageFiles, make_ahead
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.order import Rows
 from nsh.training.finetune.source import Source, open_source, send
 from nsh.training.finetune.store import begin_store, fill_store, name_store, open_store
@@ -29,7 +30,7 @@ Pair = tuple[Tensor, Tensor, Tensor]
 """Rows int64 [n], and two views, uint8 [n, S, S, 3] each: of these images, and of those that they are paired with."""
 T = TypeVar("T")
 
-_AHEAD = 4  # clean images decoded ahead for each worker
+_AHEAD = 4  # clean images in work for each worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ class TrainingImages:
             DataError: an image cannot be read.
         """
         batches, files = list(batches), self.files
-        made = make_ahead(chain(*batches), self._clean, workers=files.workers, ahead=_AHEAD * files.workers)
+        made = map_in_threads(self._clean, chain(*batches), threads=files.workers, ahead=_AHEAD * files.workers)
         return (torch.from_numpy(np.stack(list(islice(made, len(rows))))) for rows in batches)
 
     def _draw_pairs(self, batches: list[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nsh.training.finetune.files import make_ahead
+from nsh.core.threads import map_in_threads
 from nsh.training.finetune.order import Rows
 from nsh.training.finetune.store import SHARD, Store
 
 SHARE = 1 / 4
 """Of the free memory of a device, what squares may take of it; network, optimiser and activations need the rest."""
 
-_AHEAD = 2  # batches read ahead
+_AHEAD = 3  # batches in work: the one that is asked for, and two ahead
 
 
 class Source(Protocol):
@@ -58,7 +58,7 @@ class Streamed:
 
     def read(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
         """See `Source`."""
-        for squares, places in make_ahead(batches, self._read, workers=self.workers, ahead=_AHEAD):
+        for squares, places in map_in_threads(self._read, batches, threads=self.workers, ahead=_AHEAD):
             yield squares.to(self.device, non_blocking=True)[send(places, self.device)]
 
     def _read(self, rows: Rows) -> tuple[Tensor, Rows]:

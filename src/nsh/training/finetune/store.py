@@ -24,13 +24,14 @@ from nsh.core import preprocess
 from nsh.core.files import atomic_path, read_json, sha256_bytes, write_json
 from nsh.core.preprocess import to_input
 from nsh.core.progress import Progress
-from nsh.training.finetune.files import ImageFiles, make_ahead
+from nsh.core.threads import map_in_threads
+from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.order import Rows
 
 SHARD = 256
 """Images in a shard; the last one may have fewer."""
 
-_AHEAD = 4  # images decoded ahead for each worker
+_AHEAD = 4  # images in work for each worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def fill_store(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progr
     if not numbers:
         return
     parts = [range(number * SHARD, min(count, (number + 1) * SHARD)) for number in numbers]
-    with closing(make_ahead(chain(*parts), make, workers=images.workers, ahead=_AHEAD * images.workers)) as made:
+    with closing(map_in_threads(make, chain(*parts), threads=images.workers, ahead=_AHEAD * images.workers)) as made:
         for number, rows in progress(zip(numbers, parts, strict=True), desc="images", total=len(numbers)):
             pixels, sizes = zip(*islice(made, len(rows)), strict=True)
             _write(_sizes_path(folder, number), np.array(sizes, np.int32))
@@ -114,7 +115,9 @@ def _choose_side(images: ImageFiles) -> int:
     enough, longest = -(-8 * images.size // 7), 0
     rows = range(len(images.ids))
     with closing(
-        make_ahead(rows, lambda row: max(images.read(row).size), workers=images.workers, ahead=_AHEAD * images.workers)
+        map_in_threads(
+            lambda row: max(images.read(row).size), rows, threads=images.workers, ahead=_AHEAD * images.workers
+        )
     ) as sides:
         for side in sides:
             longest = max(longest, side)

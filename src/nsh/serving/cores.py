@@ -1,18 +1,9 @@
-"""How many cores this process may use, and work shared among threads that comes back in order.
-
-Knows nothing of images, models or codes.
-"""
+"""How many cores this process may use. Knows nothing of images, models or codes."""
 
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _V1_CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
@@ -30,28 +21,6 @@ def cpu_quota(*, system: Path = Path("/")) -> int:
     """
     limits = [quota for folder in _control_groups(system) for quota in (_quota_v2(folder), _quota_v1(folder)) if quota]
     return max(1, min([_affinity(), *(math.ceil(quota) for quota in limits)]))
-
-
-def map_ordered(
-    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], *, ahead: int
-) -> Iterator[Result]:
-    """Call `function` on the items in the pool and yield the results in the items' order.
-
-    Items are taken as they are needed, by the caller's own thread, and at most `ahead` (>= 1) are in work or waiting
-    to be yielded: memory is bounded however slow the consumer is. What has not begun when the iterator is closed, or
-    when a call fails, is not begun any more; a failure is raised in its turn.
-    """
-    waiting: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
 
 
 def _affinity() -> int:

@@ -1,15 +1,10 @@
-"""How many cores a container has, and work shared among threads that comes back in order, bounded."""
+"""How many cores a container has."""
 
 import os
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nsh.serving.threads import cpu_quota, map_ordered
+from nsh.serving.cores import cpu_quota
 
 
 @pytest.fixture(autouse=True)
@@ -79,64 +74,3 @@ def test_affinity_counts_without_a_quota_and_outside_linux(tmp_path, monkeypatch
 
 def test_this_machine_has_at_least_one_core():
     assert 1 <= cpu_quota() <= 16
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5), st.integers(1, 4))
-def test_results_come_in_the_order_of_the_items(delays, ahead, workers):
-    def slow(item):
-        time.sleep(item[1] / 2000)
-        return item
-
-    items = list(enumerate(delays))
-    with ThreadPoolExecutor(workers) as pool:
-        assert list(map_ordered(pool, slow, items, ahead=ahead)) == items
-
-
-def test_no_more_than_ahead_are_taken_beyond_what_was_yielded():
-    taken = []
-
-    def items():
-        for number in range(50):
-            taken.append(number)
-            yield number
-
-    with ThreadPoolExecutor(2) as pool:
-        for yielded, _ in enumerate(map_ordered(pool, abs, items(), ahead=4)):
-            assert len(taken) <= yielded + 4
-
-
-def test_a_failure_is_raised_in_its_turn_and_stops_what_has_not_begun():
-    done, gate = [], threading.Event()
-
-    def work(number):
-        if number == 1:
-            raise ValueError("one")
-        if number > 1:
-            gate.wait(10)
-        done.append(number)
-        return number
-
-    with ThreadPoolExecutor(1) as pool:
-        results = map_ordered(pool, work, range(10), ahead=5)
-        assert next(results) == 0
-        with pytest.raises(ValueError, match="one"):
-            next(results)
-        gate.set()
-    assert len(done) <= 2  # the first, and one that may have begun
-
-
-def test_closing_stops_what_has_not_begun():
-    done, gate = [], threading.Event()
-
-    def work(number):
-        if number:
-            gate.wait(10)
-        done.append(number)
-
-    with ThreadPoolExecutor(1) as pool:
-        results = map_ordered(pool, work, range(100), ahead=50)
-        next(results)
-        results.close()
-        gate.set()
-    assert len(done) <= 2
