@@ -1,10 +1,11 @@
 """A pair's run in MLflow: its name, parameters and tags, and how it is found again. Knows nothing of files."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nsh.config import Params
+from nsh.core.nested import flatten
 from nsh.tracking.results import Pair
 from nsh.tracking.store import Store
 
@@ -42,7 +43,7 @@ def param_entities(params: Params, pair: Pair) -> "list[Param]":
 
     values = params.model_dump(mode="json", exclude={"matrix"})
     values["methods"] = {pair.method: values["methods"][pair.method]}
-    flat = {"method": pair.method, "bits": pair.bits} | dict(_flatten(values))
+    flat = {"method": pair.method, "bits": pair.bits} | flatten(values)
     return [Param(name, str(value)) for name, value in flat.items()]
 
 
@@ -50,11 +51,3 @@ def log_metrics(store: Store, run_id: str, metrics: "Sequence[Metric]") -> None:
     """Log any number of metrics; a server takes `BATCH` at a time."""
     for start in range(0, len(metrics), BATCH):
         store.client.log_batch(run_id, metrics=metrics[start : start + BATCH])
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

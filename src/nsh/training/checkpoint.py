@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nsh.core.nested import flatten
 from nsh.methods.base import TrainingData
 
 Facts = Mapping[str, Any]
@@ -28,17 +29,9 @@ def fingerprint(facts: Facts) -> str:
 
 def list_differences(found: Facts, wanted: Facts) -> list[str]:
     """One line for each fact in which two runs differ, named by its keys with dots: "seed: 0 there, 1 here"."""
-    there, here = dict(_flatten(found)), dict(_flatten(wanted))
+    there, here = flatten(found), flatten(wanted)
     keys = [key for key in sorted(there.keys() | here.keys()) if there.get(key) != here.get(key)]
     return [f"{key}: {_show(there.get(key))} there, {_show(here.get(key))} here" for key in keys]
-
-
-def _flatten(facts: Facts, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _show(value: Any) -> str:

@@ -1,0 +1,17 @@
+"""Settings in blocks within blocks, by their keys with dots, as a command line has them. Knows none of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"seed": 0}} to {"train.seed": 0}, in the same order; a block without settings leaves nothing."""
+    return dict(_walk(values, ""))
+
+
+def _walk(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _walk(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
