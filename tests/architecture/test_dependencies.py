@@ -1,4 +1,4 @@
-"""dvc.yaml names exactly the code each stage can reach: no stale result, no needless rerun."""
+"""dvc.yaml names all code that a stage can reach: no stale result. It names none that no method of it can reach."""
 
 from pathlib import Path
 

@@ -1,41 +1,83 @@
-"""Importing a room must not pull in what the room is forbidden to know, however the import happens."""
+"""`lint-imports` refuses what docs/architecture.md forbids: tried with imports written into a copy of the code."""
 
-import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-LISTING = "import json, sys; import {module}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = [
+    ("core", "nsh.config"),
+    ("core", "torch"),
+    ("config", "nsh.data"),
+    ("data", "nsh.config"),
+    ("backbones", "nsh.methods"),
+    ("methods", "nsh.training"),
+    ("methods", "nsh.backbones"),
+    ("methods", "onnxruntime"),
+    ("training", "nsh.data"),
+    ("training", "nsh.export"),
+    ("export", "nsh.data"),
+    ("export", "nsh.training"),
+    ("serving", "nsh.data"),
+    ("serving", "torch"),
+    ("reports", "nsh.data"),
+    ("reports", "torch"),
+    ("tracking", "nsh.data"),
+    ("tracking", "nsh.training"),
+    ("studies", "nsh.serving"),
+    ("terminal", "nsh.config"),
+    ("cli", "dvc"),
+]
 
 
-def loaded_by(module: str) -> set[str]:
-    result = subprocess.run(
-        [sys.executable, "-c", LISTING.format(module=module)], capture_output=True, text=True, check=True
+def lint(folder: Path) -> "subprocess.CompletedProcess[str]":
+    program = Path(sys.executable).with_name("lint-imports")
+    environment = os.environ | {"PYTHONPATH": f"{folder / 'src'}:{folder}"}
+    return subprocess.run(
+        [program, "--no-cache"], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    return set(json.loads(result.stdout))
 
 
-@pytest.mark.parametrize(
-    "module", ["nsh.serving", "nsh.serving.encoder", "nsh.core.hamming", "nsh.core.preprocess", "nsh.cli"]
-)
-def test_production_loads_no_training_or_operations_library(module: str) -> None:
-    forbidden = {"torch", "torchvision", "lightning", "mlflow", "dvc", "onnx", "pyarrow", "matplotlib", "pydantic"}
-    assert not loaded_by(module) & forbidden
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for name in ("src", "pipeline"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
 
 
-def test_core_loads_numpy_and_pillow_only() -> None:
-    forbidden = {"onnxruntime", "torch", "typer", "pydantic", "tqdm"}
-    assert not loaded_by("nsh.core.metrics") & forbidden
+def file_of(folder: Path, room: str) -> Path:
+    """A new file in a room, or the room itself where it is one file."""
+    module = folder / f"src/nsh/{room}.py"
+    return module if module.exists() else folder / f"src/nsh/{room}/written_by_a_test.py"
 
 
-def test_the_package_itself_loads_nothing() -> None:
-    assert not loaded_by("nsh") & {"numpy", "PIL", "torch"}
+def test_every_forbidden_import_is_refused(copy: Path) -> None:
+    for room, module in FORBIDDEN:
+        with file_of(copy, room).open("a") as file:
+            file.write(f"\nimport {module}\n")
+    done = lint(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    chains = [line.strip(" -") for line in done.stdout.splitlines() if " -> " in line]
+    for room, module in FORBIDDEN:
+        begin = f"nsh.{room}"
+        told = [one for one in chains if one.startswith(begin) and one.partition(" -> ")[2].startswith(module)]
+        assert told, f"nothing refuses {room} -> {module}:\n{done.stdout}"
 
 
-def test_onnxruntime_telemetry_is_off_before_it_is_imported() -> None:
-    code = "import nsh, os; print(os.environ['ORT_DISABLE_TELEMETRY'])"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}
-    )
-    assert result.stdout.strip() == "1"
+def test_a_room_on_no_line_is_refused(copy: Path) -> None:
+    (copy / "src/nsh/attic").mkdir()
+    (copy / "src/nsh/attic/__init__.py").touch()
+    done = lint(copy)
+    assert done.returncode == 1
+    assert "attic" in done.stdout + done.stderr
+
+
+def test_a_stage_imports_no_other_stage(copy: Path) -> None:
+    with (copy / "pipeline/split.py").open("a") as file:
+        file.write("\nimport pipeline.train\n")
+    assert lint(copy).returncode == 1
