@@ -56,6 +56,10 @@ $(SERVE_VENV)/.ready: pyproject.toml constraints.txt
 	$(SERVE_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,test]'
 	touch $@
 
+.PHONY: readme
+readme: setup  ## Run README's commands, each as printed, where make repro has run
+	python tools/run_readme
+
 .PHONY: image-check
 image-check:  ## Build the image `serve` without Docker, and encode and search in it
 	tools/image_check
