@@ -3,6 +3,7 @@
 It is read in production's environment too, which has neither torch nor onnx (`make test-serve`).
 """
 
+import functools
 import os
 import random
 import signal
@@ -31,6 +32,16 @@ settings.load_profile("nsh")
 # A shell's background job inherits Ctrl-C ignored, and so would the commands that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
+# that no worker is left alone with it. The rest is done in 90 seconds: `make test-fast`.
+SLOW = (
+    *("test_end_to_end", "training/finetune", "pipeline", "methods/test_all_methods", "studies", "tracking", "export"),
+    *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),
+    *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
+    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "core/test_command"),
+)
+TESTS = Path(__file__).parent
+
 SIZE = 64
 BITS = 12  # no multiple of 8: the padding is seen everywhere
 CONTRACT = EncoderContract(
@@ -53,6 +64,18 @@ CONTRACT = EncoderContract(
 class Networks(NamedTuple):
     backbone: "nn.Module"
     head: "nn.Module"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _place(item) < len(SLOW):
+            item.add_marker("slow")
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    name = item.path.relative_to(TESTS).as_posix()
+    return next((place for place, start in enumerate(SLOW) if name.startswith(start)), len(SLOW))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,6 +106,19 @@ def _own_environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _operators_read_once() -> Iterator[None]:
+    """Exports share torch's table of ONNX operators, whose five hundred sources it would parse anew for each."""
+    if "nsh.export.graph" not in sys.modules:
+        yield
+        return
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", functools.cache(ONNXRegistry.from_torchlib))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -61,7 +61,6 @@ def test_head_and_history_are_written_and_nothing_else(embeddings, run, method, 
     assert 0 < float((logits > 0).float().mean()) < 1
 
 
-@pytest.mark.slow
 def test_another_process_writes_the_same_bytes(embeddings, run):
     def contents():
         return [Path(f"models/nsh-8/{name}").read_bytes() for name in ("head.pt", "history.json")]

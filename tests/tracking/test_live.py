@@ -145,7 +145,6 @@ run_command(main)
 """
 
 
-@pytest.mark.slow
 def test_sigterm_ends_the_run_as_killed(project):
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, project], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "trained\n"

@@ -19,7 +19,6 @@ create_run(store, Pair("nsh", int(sys.argv[2])), tags={})
 """
 
 
-@pytest.mark.slow
 def test_four_processes_share_a_fresh_database(tmp_path):
     processes = [subprocess.Popen([sys.executable, "-c", FIRST_RUN, tmp_path, str(bits)]) for bits in (8, 16, 32, 64)]
     assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0, 0]

@@ -188,7 +188,6 @@ def start(folder, name, *, wait_at=0):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.slow
 def test_sigterm_in_epoch_three_and_a_second_run_give_the_weights_of_an_uninterrupted_one(tmp_path):
     data, _ = draw_clusters(count=800)
     np.save(tmp_path / "features.npy", data.features)

@@ -92,7 +92,6 @@ def test_two_ranks_with_half_a_batch_are_one_with_the_whole(name, steps, tiny):
     assert max(gradient.abs().max() for gradient in found["gradients"].values()) > 1e-2
 
 
-@pytest.mark.slow
 class TestRun:
     """Whole runs of two ranks."""
 

@@ -181,7 +181,6 @@ def start(folder, *, wait_at=-1):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_one(tmp_path, tiny, number):
     with start(tmp_path, wait_at=26) as process:  # of 72, in epoch 9
