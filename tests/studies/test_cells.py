@@ -88,14 +88,22 @@ run_command(lambda: print(run_cells(cells, workspace, jobs=1, say=lambda line: p
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_loses_the_cell_in_work_alone(quick, workspace, measure_here, stop, code):
+def test_an_interruption_loses_the_cell_in_work_alone(quick, workspace, measure_here, tmp_path, stop, code):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     measure_here([make_cell(quick, "itq", bits=8, seed=0)], workspace)
     script = SLOW.replace("FOLDER", repr(str(workspace.folder)))
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        env=os.environ | {"TMPDIR": str(scratch)},
     )
     assert "2 cells, 1 of them measured before" in process.stdout.readline()
-    wait_until(lambda: running(str(workspace.folder)))
+    wait_until(lambda: list(scratch.rglob("*.ckpt")))  # a first epoch is over
+    assert running(str(workspace.folder))
     (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)  # as a terminal does, as a scheduler does
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
