@@ -17,7 +17,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) .dvc/tmp/plots.html  ## Make .venv with the pinned set of packages
@@ -41,9 +41,23 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh track sync
 	nsh times
 
+# Tests wait for processes and share two cores, so each has one thread.
+PYTEST = OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
-test: setup  ## Run the tests, two at a time
-	OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
+test: setup  ## Run the tests, two at a time; ORDER=<number> or ORDER=random: files and tests in another order
+	$(PYTEST) $(if $(ORDER),--random-order --random-order-seed=$(ORDER:random=$(shell echo $$RANDOM)))
+
+.PHONY: test-fast
+test-fast: setup  ## Run the tests that take 90 seconds together, while you work
+	$(PYTEST) -m "not slow"
+
+# Whatever computes does without AVX, beside two busy processes: no test may mind.
+OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem
+
+.PHONY: test-portable
+test-portable: setup  ## Run the tests as on an old CPU that is busy, for those who change numeric code
+	for core in 1 2; do python -c 'while True: pass' & done; trap 'kill $$(jobs -p)' EXIT; $(OLD_CPU) $(PYTEST)
 
 # The environment that a server has, with what tests need besides: no torch, no onnx, no mlflow, no dvc.
 .PHONY: test-serve

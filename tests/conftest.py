@@ -1,13 +1,14 @@
 """What several rooms test with: real photographs, and an encoder exported from a real network.
 
-It is read in production's environment too, which has neither torch nor onnx (`make test-serve`): there the encoder is
-golden/encoder.onnx, and what needs torch is skipped.
+It is read in production's environment too, which has neither torch nor onnx (`make test-serve`).
 """
 
+import functools
 import os
+import random
 import signal
-from collections.abc import Iterator
-from importlib.util import find_spec
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,16 +23,27 @@ if TYPE_CHECKING:
     import onnx
     from torch import nn
 
-# An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs.
-settings.register_profile("nsh", deadline=None)
+# An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs. The examples are the same ones
+# in every run: what passes here passes elsewhere, and `--hypothesis-profile=nsh-random` draws others.
+settings.register_profile("nsh-random", deadline=None)
+settings.register_profile("nsh", settings.get_profile("nsh-random"), derandomize=True)
 settings.load_profile("nsh")
 
 # A shell's background job inherits Ctrl-C ignored, and so would the commands that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
+# that no worker is left alone with it. The rest is done in 90 seconds: `make test-fast`.
+SLOW = (
+    *("test_end_to_end", "training/finetune", "pipeline", "methods/test_all_methods", "studies", "tracking", "export"),
+    *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),
+    *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
+    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "core/test_command"),
+)
+TESTS = Path(__file__).parent
+
 SIZE = 64
 BITS = 12  # no multiple of 8: the padding is seen everywhere
-GOLDEN = Path(__file__).parent / "golden" / "encoder.onnx"
 CONTRACT = EncoderContract(
     bits=BITS,
     image_size=SIZE,
@@ -54,6 +66,37 @@ class Networks(NamedTuple):
     head: "nn.Module"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _place(item) < len(SLOW):
+            item.add_marker("slow")
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    name = item.path.relative_to(TESTS).as_posix()
+    return next((place for place, start in enumerate(SLOW) if name.startswith(start)), len(SLOW))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    """What a fixture draws does not depend on what ran before it, nor on the test that asked for it first."""
+    _seed_global_generators()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """What a test draws is the same in every order of the tests."""
+    _seed_global_generators()
+
+
+def _seed_global_generators() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:  # its generator starts from one seed by itself
+        sys.modules["torch"].default_generator.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
     """No test finds or leaves an MLflow store that it did not choose: `mlflow.set_tracking_uri` writes a variable."""
@@ -63,6 +106,19 @@ def _own_environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _operators_read_once() -> Iterator[None]:
+    """Exports share torch's table of ONNX operators, whose five hundred sources it would parse anew for each."""
+    if "nsh.export.graph" not in sys.modules:
+        yield
+        return
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", functools.cache(ONNXRegistry.from_torchlib))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +141,7 @@ def cut_photographs() -> np.ndarray:
 @pytest.fixture(scope="session")
 def trained(photographs: np.ndarray) -> Networks:
     """MobileNetV2 with random weights, its normalisation fitted to the photographs, and a head with balanced bits."""
-    torch = pytest.importorskip("torch")
+    import torch
     from torch import nn
 
     from nsh.backbones import networks
@@ -117,25 +173,62 @@ def contract() -> EncoderContract:
 
 
 @pytest.fixture(scope="session")
-def backbone_model(trained: Networks) -> "onnx.ModelProto":
-    from nsh.export import graph
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> "MadeOnce":
+    """A function `(name, make)` that gives the file or folder `name`, made by `make(path)` in one of the workers."""
+    from filelock import FileLock
 
-    return graph.export_backbone(trained.backbone, image_size=SIZE)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once"
+
+    def give(name: str, make: Callable[[Path], None]) -> Path:
+        path, partial = folder / name, folder / "partial" / name
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / f"{name}.lock"):
+            if not path.exists():
+                make(partial)
+                partial.rename(path)
+        return path
+
+    return give
+
+
+MadeOnce = Callable[[str, Callable[[Path], None]], Path]
 
 
 @pytest.fixture(scope="session")
-def encoder_model(backbone_model: "onnx.ModelProto", trained: Networks, contract: EncoderContract) -> "onnx.ModelProto":
-    from nsh.export import graph
+def mlflow_database(made_once: MadeOnce) -> Path:
+    """An empty MLflow database, to be copied: MLflow takes ten seconds to make one."""
+    from nsh.tracking.store import open_client
 
-    return graph.join_head(backbone_model, trained.head, contract)
+    return made_once("mlflow.db", lambda path: open_client(f"sqlite:///{path}"))
 
 
 @pytest.fixture(scope="session")
-def encoder_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if find_spec("torch") is None:
-        return GOLDEN
+def backbone_model(made_once: MadeOnce, request: pytest.FixtureRequest) -> "onnx.ModelProto":
+    import onnx
+
     from nsh.export import graph
 
-    path = tmp_path_factory.mktemp("encoder") / "encoder.onnx"
-    graph.save(request.getfixturevalue("encoder_model"), path)
-    return path
+    def make(path: Path) -> None:
+        graph.save(graph.export_backbone(request.getfixturevalue("trained").backbone, image_size=SIZE), path)
+
+    return onnx.load(made_once("backbone.onnx", make))
+
+
+@pytest.fixture(scope="session")
+def encoder_path(made_once: MadeOnce, request: pytest.FixtureRequest) -> Path:
+    from nsh.export import graph
+
+    def make(path: Path) -> None:
+        backbone, head = request.getfixturevalue("backbone_model"), request.getfixturevalue("trained").head
+        path.mkdir()
+        graph.save(graph.join_head(backbone, head, CONTRACT), path / "encoder.onnx")
+
+    return made_once("encoder", make) / "encoder.onnx"
+
+
+@pytest.fixture(scope="session")
+def encoder_model(encoder_path: Path) -> "onnx.ModelProto":
+    import onnx
+
+    return onnx.load(encoder_path)

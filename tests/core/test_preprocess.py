@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from PIL import Image, PngImagePlugin
+from tests.waiting import PATIENCE
 
 from nsh.core import preprocess
 from nsh.core.errors import ConfigError, UnreadableImage
@@ -239,7 +240,7 @@ class TestUnreadable:
 
         thread = threading.Thread(target=load, daemon=True)
         thread.start()
-        thread.join(timeout=10)
+        thread.join(PATIENCE)
         assert caught == ["not a regular file"]
 
     def test_a_missing_file(self, tmp_path):

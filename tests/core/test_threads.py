@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE
 
 from nsh.core.threads import map_in_threads, map_ordered
 
@@ -43,7 +44,7 @@ def test_a_failure_is_raised_in_its_turn_and_stops_what_has_not_begun():
         if number == 1:
             raise ValueError("one")
         if number > 1:
-            gate.wait(10)
+            gate.wait(PATIENCE)
         done.append(number)
         return number
 
@@ -61,7 +62,7 @@ def test_closing_stops_what_has_not_begun():
 
     def work(number):
         if number:
-            gate.wait(10)
+            gate.wait(PATIENCE)
         done.append(number)
 
     with ThreadPoolExecutor(1) as pool:

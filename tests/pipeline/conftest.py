@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,21 +43,25 @@ def load_stage(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def embedded(tmp_path_factory, photographs, trained) -> Path:
-    """The project after download, split and embed, with a trained ITQ head."""
-    folder = tmp_path_factory.mktemp("embedded")
+def embedded(made_once, request) -> Path:
+    """The project after download, split and embed, with a trained ITQ head and an empty MLflow database."""
+    return made_once("embedded", lambda folder: _embed(folder, request.getfixturevalue))
+
+
+def _embed(folder: Path, get: Callable[[str], Any]) -> None:
+    folder.mkdir()
+    shutil.copy(get("mlflow_database"), folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for row, pixels in enumerate(photographs):
+        for row, pixels in enumerate(get("photographs")):
             path = Path(f"images/{'ab'[row % 2]}/{row:03}.png")
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(path)
-        torch.save(trained.backbone.network.state_dict(), "weights.pt")
+        torch.save(get("trained").backbone.network.state_dict(), "weights.pt")
         _write_params()
         for name in ("download", "split", "embed"):
             load_stage(name).main()
         _train()
-    return folder
 
 
 def _write_params() -> None:
@@ -95,10 +100,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def exported(embedded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project after the export stage, run as a process of its own, as DVC does."""
-    folder = tmp_path_factory.mktemp("exported") / "project"
-    shutil.copytree(embedded, folder)
-    command = [sys.executable, ROOT / "pipeline/export.py", "--method", "itq", "--bits", str(BITS)]
-    subprocess.run(command, check=True, cwd=folder)
-    return folder
+def exported(embedded: Path, made_once) -> Path:
+    """The project after the export stage, run as a process of its own, as DVC does: what is loaded tells its source."""
+
+    def export(folder: Path) -> None:
+        shutil.copytree(embedded, folder)
+        command = [sys.executable, ROOT / "pipeline/export.py", "--method", "itq", "--bits", str(BITS)]
+        subprocess.run(command, check=True, cwd=folder)
+
+    return made_once("exported", export)

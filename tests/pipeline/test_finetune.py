@@ -58,7 +58,6 @@ def torch_logits(images):
         return head.eval()(ImageToEmbedding(backbone)(torch.from_numpy(images))).numpy()
 
 
-@pytest.mark.slow
 def test_the_whole_line_runs_on_the_tuned_backbone(tuning, run, capsys):
     run("train", method="nsh")
     assert sorted(path.name for path in FOLDER.iterdir()) == ["backbone.pt", "head.pt", "history.json"]
@@ -168,7 +167,6 @@ def run_ranks():
     return done, store.search_runs([store.get_experiment_by_name("folder").experiment_id])
 
 
-@pytest.mark.slow
 def test_two_ranks_write_once_and_are_one_run(tuning, run):
     """Their losses are one rank's, at rates so small that Adam cannot make much of how sums are rounded."""
     still = {"nsh": {"learning_rate": 1e-9}, "learning_rate": 1e-9}
@@ -185,7 +183,6 @@ def test_two_ranks_write_once_and_are_one_run(tuning, run):
         assert mine == pytest.approx(theirs, rel=1e-4)
 
 
-@pytest.mark.slow
 def test_a_rank_that_fails_ends_the_other_and_the_run_is_failed(tuning):
     """Of a training image that cannot be read any more, one rank alone knows."""
     change(ranks=2, held_out=0)

@@ -7,11 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.waiting import PATIENCE, wait_until
 
 from nsh.core.files import sha256_file
 from nsh.core.manifest import read_codes
@@ -131,16 +131,21 @@ def test_shards_may_run_at_once(project):
     assert len(read_codes(project / "codes").ids) == 12
 
 
-SLOW = """
-import sys, time
+COMMAND = """
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from nsh.serving import bulk
 from nsh.serving.encoder import Encoder
 bulk.SHARD_ROWS = 2
-original = Encoder.encode_batch
-def slowly(self, sources):
-    time.sleep(0.1)
+original, shutdown, batches, stopped = Encoder.encode_batch, ThreadPoolExecutor.shutdown, [], threading.Event()
+def encode_batch(self, sources):
+    batches.append(sources)
+    HOLD
     return original(self, sources)
-Encoder.encode_batch = slowly
+def stop(self, *arguments, **keywords):
+    stopped.set()
+    shutdown(self, *arguments, **keywords)
+Encoder.encode_batch, ThreadPoolExecutor.shutdown = encode_batch, stop
 from nsh.cli import main
 sys.argv = ["nsh", "encode", "photos", "--model", "encoder.onnx", "--out", "codes", "--batch", "1", "--threads", "1"]
 main()
@@ -149,13 +154,12 @@ main()
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_run_goes_on(project, number):
-    """The real command on slowed-down batches, killed once two shards are there."""
-    process = subprocess.Popen([sys.executable, "-c", SLOW], cwd=project, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not (project / "codes/00001.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    """The real command, which goes no further than to the ninth image, killed once two shards are there."""
+    command = COMMAND.replace("HOLD", "len(batches) < 9 or stopped.wait()")
+    process = subprocess.Popen([sys.executable, "-c", command], cwd=project, stderr=subprocess.DEVNULL)
+    wait_until((project / "codes/00001.jsonl").exists)
     process.send_signal(number)
-    assert process.wait(60) == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number]
+    assert process.wait(PATIENCE) == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number]
     assert not (project / "codes/header.json").exists()
     run = encode(project, "--json")
     assert run.returncode == 0
@@ -168,7 +172,7 @@ def test_a_killed_run_goes_on(project, number):
 def test_a_bar_moves_on_a_terminal_and_leaves_the_line_clean(project):
     """Slowed down to more than a second; standard error is a real pseudo-terminal."""
     ours, theirs = pty.openpty()
-    slow = SLOW.replace("0.1", "0.3")
+    slow = COMMAND.replace("HOLD", "time.sleep(0.3)")
     with subprocess.Popen([sys.executable, "-c", slow], cwd=project, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         shown = b""

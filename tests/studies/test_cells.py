@@ -2,11 +2,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from nsh.core.errors import ConfigError
 from nsh.studies import cells as module
@@ -88,17 +88,24 @@ run_command(lambda: print(run_cells(cells, workspace, jobs=1, say=lambda line: p
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_loses_the_cell_in_work_alone(quick, workspace, measure_here, stop, code):
+def test_an_interruption_loses_the_cell_in_work_alone(quick, workspace, measure_here, tmp_path, stop, code):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     measure_here([make_cell(quick, "itq", bits=8, seed=0)], workspace)
     script = SLOW.replace("FOLDER", repr(str(workspace.folder)))
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        env=os.environ | {"TMPDIR": str(scratch)},
     )
     assert "2 cells, 1 of them measured before" in process.stdout.readline()
-    wait_until(lambda: running(str(workspace.folder)))
-    time.sleep(0.5)
+    wait_until(lambda: list(scratch.rglob("*.ckpt")))  # a first epoch is over
+    assert running(str(workspace.folder))
     (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)  # as a terminal does, as a scheduler does
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert "run the same command again to go on" in errors
     left = sorted(path.name for path in (workspace.folder / "cells").iterdir())
@@ -113,13 +120,6 @@ def test_a_cell_ends_with_the_process_that_asked_for_it(workspace):
     process.kill()
     process.wait()
     wait_until(lambda: not running(str(workspace.folder)))
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def running(text):

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 from nsh.config import Params, read_params
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.core.files import sha256_bytes, write_json, write_text
-from nsh.tracking.store import open_client
 
 SIZE = 8
 PARAMS = """
@@ -43,20 +42,12 @@ OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())
 """Methods that are in no matrix here, as the project has them: params.yaml must name them all."""
 
 
-@pytest.fixture(scope="session")
-def fresh_database(tmp_path_factory) -> Path:
-    """An empty MLflow database: MLflow takes ten seconds to make one."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    open_client(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def project(tmp_path, fresh_database) -> Path:
+def project(tmp_path, mlflow_database) -> Path:
     """A project with parameters and a store, and nothing trained."""
     folder = tmp_path / "project"
     folder.mkdir()
-    shutil.copy(fresh_database, folder / "mlflow.db")
+    shutil.copy(mlflow_database, folder / "mlflow.db")
     others = [f"{name}: {json.dumps(block)}" for name, block in OTHERS.items() if name not in ("nsh", "itq")]
     write_text(folder / "params.yaml", PARAMS.replace("$others", "\n  ".join(others)))
     write_json(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import PATIENCE
 
 from nsh.core.errors import NonFiniteLoss, TrackingError
 from nsh.core.files import sha256_file
@@ -125,7 +126,7 @@ def test_the_run_names_the_commit(repository, params, finish):
 
 
 SCRIPT = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from nsh.config import read_params
 from nsh.core.command import run_command
@@ -137,18 +138,18 @@ def main():
     with training_run(folder, params, method="nsh", bits=16, head=folder / "head.pt") as report:
         report({"epoch": 1, "loss": 2.0})
         print("trained", flush=True)
-        time.sleep(60)
+        while True:
+            signal.pause()
 
 run_command(main)
 """
 
 
-@pytest.mark.slow
 def test_sigterm_ends_the_run_as_killed(project):
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, project], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "trained\n"
     process.send_signal(signal.SIGTERM)
     process.stdout.close()
-    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert process.wait(PATIENCE) == 128 + signal.SIGTERM
     run, _ = only_run(project)
     assert run.info.status == "KILLED"

@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import PATIENCE
 
 from nsh.core.errors import TrackingError
 from nsh.tracking.store import UnreachableStoreError, open_client, open_store, plain_errors, project_root, store_uri
@@ -18,10 +19,9 @@ create_run(store, Pair("nsh", int(sys.argv[2])), tags={})
 """
 
 
-@pytest.mark.slow
 def test_four_processes_share_a_fresh_database(tmp_path):
     processes = [subprocess.Popen([sys.executable, "-c", FIRST_RUN, tmp_path, str(bits)]) for bits in (8, 16, 32, 64)]
-    assert [process.wait(timeout=280) for process in processes] == [0, 0, 0, 0]
+    assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0, 0]
     store = open_store(tmp_path, experiment="folder")
     runs = store.client.search_runs([store.experiment_id])
     assert {run.info.run_name for run in runs} == {"nsh-8", "nsh-16", "nsh-32", "nsh-64"}

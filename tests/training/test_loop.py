@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from nsh.methods.heads import to_bytes
 from nsh.training import loop as loop_module
 from nsh.training.loop import CachedViewLoop
 
+ROOT = Path(__file__).parents[2]
 PARAMETERS = {
     "epochs": 3,
     "batch": 20,
@@ -159,11 +161,14 @@ TERMINATED = """
     from nsh.methods import TrainingData, create
     from nsh.methods.heads import to_bytes
     from nsh.training.loop import CachedViewLoop
+    from tests.waiting import await_sigterm
 
     def show(iterable, *, desc="", total=None):
         for step, item in enumerate(iterable, start=1):
-            print("step", step, flush=True)
+            if step == int(sys.argv[3]):
+                await_sigterm("here")
             yield item
+        print("trained", step, flush=True)
 
     def main():
         folder = Path(sys.argv[1])
@@ -177,30 +182,26 @@ TERMINATED = """
 """
 
 
-def start(folder, name):
+def start(folder, name, *, wait_at=0):
     program = textwrap.dedent(TERMINATED).replace("{parameters}", repr(PARAMETERS | {"epochs": 5}))
-    command = [sys.executable, "-c", program, str(folder), name]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", program, str(folder), name, str(wait_at)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.slow
 def test_sigterm_in_epoch_three_and_a_second_run_give_the_weights_of_an_uninterrupted_one(tmp_path):
     data, _ = draw_clusters(count=800)
     np.save(tmp_path / "features.npy", data.features)
     np.save(tmp_path / "views.npy", data.views)
-    in_epoch_three = 2 * 40 + 5
-    with start(tmp_path, "broken") as process:
-        for line in process.stdout:
-            if line == f"step {in_epoch_three}\n":
-                process.send_signal(signal.SIGTERM)
-                break
-        process.stdout.read()
-        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    with start(tmp_path, "broken", wait_at=2 * 40 + 5) as process:
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == ""
+    assert process.returncode == 128 + signal.SIGTERM
     assert not (tmp_path / "broken.pt").exists()
     assert len(list((tmp_path / "broken").rglob("*.ckpt"))) == 1
     with start(tmp_path, "broken") as process:
-        assert process.stdout.read().splitlines()[-1] == f"step {3 * 40}"
-        assert process.wait(timeout=60) == 0
+        assert process.stdout.read() == f"trained {3 * 40}\n"
+    assert process.returncode == 0
     assert list((tmp_path / "broken").rglob("*")) == []
     whole = train(tmp_path / "whole", data, epochs=5)
     assert (tmp_path / "broken.pt").read_bytes() == to_bytes(whole)

@@ -32,7 +32,7 @@ def test_seed_and_epoch_alone_decide():
         return np.concatenate([np.concatenate(choice) for choice in choices]).tolist()
 
     reference = flat(draw(seed=1, epoch=4))
-    np.random.default_rng().random(5)
+    np.random.rand(5)  # the global generator plays no part
     assert flat(draw(seed=1, epoch=4)) == reference
     assert flat(draw(seed=2, epoch=4)) != reference
     assert flat(draw(seed=1, epoch=5)) != reference

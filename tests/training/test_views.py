@@ -1,9 +1,7 @@
 import errno
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from PIL import Image
 
 from nsh.core.errors import DataError, UnreadableImage
 from nsh.core.preprocess import to_input
+from nsh.core.progress import no_progress
 from nsh.training.augment import augment, view_generator
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
 
@@ -19,17 +18,24 @@ SIZE, DIM, COUNT, VIEWS, SEED = 8, 5, 23, 3, 11
 IDS = [f"train/{row:05d}" for row in range(COUNT)]
 PROJECTION = np.random.default_rng(1).normal(size=(SIZE * SIZE * 3, DIM)).astype(np.float32)
 
+CUT = 12  # images; a whole number of batches
 KILLED = """
-import sys, time
+import sys, threading
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import test_views as case
 
-def slowly(name):
-    time.sleep(0.05)
+def load(name):
+    if name >= case.IDS[case.CUT]:
+        threading.Event().wait()
     return case.load(name)
 
-case.{function}(Path({path!r}), load=slowly)
+def show(batches, *, desc, total):
+    for batch in batches:
+        yield batch
+        print("written", flush=True)
+
+case.{function}(Path({path!r}), load=load, progress=show)
 """
 
 
@@ -49,13 +55,13 @@ def feed(**changes) -> Feed:
     return Feed(**(plain | changes))
 
 
-def clean(path: Path, **changes) -> Path:
-    embed_images(IDS, feed=feed(**changes), path=path)
+def clean(path: Path, *, progress=no_progress, **changes) -> Path:
+    embed_images(IDS, feed=feed(**changes), path=path, progress=progress)
     return path
 
 
-def augmented(path: Path, **changes) -> Path:
-    embed_views(IDS, feed=feed(**changes), views=VIEWS, seed=SEED, path=path)
+def augmented(path: Path, *, progress=no_progress, **changes) -> Path:
+    embed_views(IDS, feed=feed(**changes), views=VIEWS, seed=SEED, path=path, progress=progress)
     return path
 
 
@@ -129,20 +135,15 @@ class TestInterrupted:
         whole = write(tmp_path / "whole.npy").read_bytes()
         path = tmp_path / "killed.npy"
         script = KILLED.format(tests=str(Path(__file__).parent), function=write.__name__, path=str(path))
-        process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "OMP_NUM_THREADS": "1"})
-        try:
-            deadline = time.monotonic() + 60
-            while not (path.exists() and path.stat().st_size > len(whole) // 3):
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as process:
+            written = [process.stdout.readline() for _ in range(CUT // (4 if write is clean else 1))]
+            process.kill()
+        assert set(written) == {b"written\n"}
         assert path.stat().st_size < len(whole)
         counting = Counting()
         assert write(path, load=counting).read_bytes() == whole
-        assert 0 < len(counting.names) < COUNT - 4
+        assert sorted(counting.names) == IDS[CUT:]
 
     @WRITERS
     @pytest.mark.parametrize("at", [0, 7, COUNT - 1])

@@ -3,7 +3,6 @@
 import http.client
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import uvicorn
 from PIL import Image
+from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
@@ -21,7 +21,6 @@ from nsh.serving.service.settings import Settings
 
 TOKEN = "a token of the tests"
 BOUNDARY = "the-boundary"
-GOLDEN = Path(__file__).parents[2] / "golden" / "encoder.onnx"
 
 
 class Answer(NamedTuple):
@@ -41,7 +40,7 @@ class Client:
         self.port = port
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, names)
@@ -84,12 +83,6 @@ def gallery(photographs, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def encoder_path() -> Path:
-    """The small encoder that needs no torch to be made."""
-    return GOLDEN
-
-
-@pytest.fixture(scope="session")
 def encoder(encoder_path) -> Encoder:
     return Encoder(encoder_path, threads=1)
 
@@ -115,9 +108,8 @@ def listening(service: Service) -> Iterator[Client]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
-            assert thread.is_alive(), "the server has died"
-            time.sleep(0.01)
+        wait_until(lambda: server.started or not thread.is_alive())
+        assert server.started, "the server has died"
         yield Client(server.servers[0].sockets[0].getsockname()[1])
     finally:
         server.should_exit = True

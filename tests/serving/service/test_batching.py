@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from tests.waiting import PATIENCE
 
 from nsh.core.errors import UnreadableImage
 from nsh.serving.service.batching import Batcher
@@ -19,7 +20,7 @@ class Recorder:
         self.gate.set()
 
     def __call__(self, images):
-        assert self.gate.wait(10)
+        assert self.gate.wait(PATIENCE)
         self.batches.append(list(images))
         if b"broken" in images:
             raise RuntimeError("the session failed")
@@ -55,7 +56,7 @@ def test_what_waits_goes_together_up_to_a_batch(recorder):
 
     async def work(batcher):
         requests = [asyncio.create_task(batcher.encode([bytes([number])])) for number in range(8)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # they wait in the queue, but for the first
         recorder.gate.set()
         return await asyncio.gather(*requests)
 
@@ -74,7 +75,7 @@ def test_a_request_of_several_images_keeps_their_order(recorder):
 
 
 def test_lanes_work_at_the_same_time():
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=PATIENCE)
 
     def encode(images):
         meeting.wait()
@@ -92,7 +93,7 @@ def test_who_gave_up_costs_no_lane(recorder):
     async def work(batcher):
         first = asyncio.create_task(batcher.encode([b"a"]))
         second = asyncio.create_task(batcher.encode([b"gone"]))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # they wait in the queue, but for the first
         second.cancel()
         third = asyncio.create_task(batcher.encode([b"b"]))
         await asyncio.sleep(0)
@@ -108,7 +109,7 @@ def test_a_failure_reaches_those_of_its_batch_and_no_other(recorder):
 
     async def work(batcher):
         requests = [asyncio.create_task(batcher.encode([image])) for image in (b"a", b"broken", b"c")]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # they wait in the queue, but for the first
         recorder.gate.set()
         outcomes = await asyncio.gather(*requests, return_exceptions=True)
         return [*outcomes, await batcher.encode([b"d"])]

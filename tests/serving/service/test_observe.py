@@ -2,9 +2,9 @@
 
 import json
 import logging
-import time
 
 import pytest
+from tests.waiting import wait_until
 
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.logs import JsonFormatter
@@ -15,14 +15,13 @@ def wait_for(caplog):
     """The lines of the log so far, once one has `event`: a request is logged after its answer has left."""
     caplog.set_level(logging.INFO, logger="nsh.service")
 
+    def found():
+        records = [record for record in caplog.records if record.name == "nsh.service"]
+        return [json.loads(JsonFormatter().format(record)) for record in records]
+
     def lines(event):
-        for _ in range(200):
-            records = [record for record in caplog.records if record.name == "nsh.service"]
-            found = [json.loads(JsonFormatter().format(record)) for record in records]
-            if any(line["event"] == event for line in found):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"no {event!r} in ten seconds, found {found}")
+        wait_until(lambda: any(line["event"] == event for line in found()))
+        return found()
 
     return lines
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from nsh.serving.index import Index
 
@@ -16,8 +17,17 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
+
+def find(*names):
+    """The first of these commands that is installed."""
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+CHROMIUM = find("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+DRIVER = find("chromedriver", "chromium.chromedriver", "chromium-chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no Chromium with its driver: apt-get install chromium chromium-driver"
+)
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --no-proxy-server"
@@ -59,7 +69,7 @@ class Page:
         return self.browser.find_elements(By.CSS_SELECTOR, REAL)
 
     def until(self, condition):
-        WebDriverWait(self.browser, 20, poll_frequency=0.05).until(lambda _: condition())
+        WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: condition())
 
     def search(self, path):
         self.one("file").send_keys(str(path))
@@ -77,7 +87,7 @@ class Page:
 
 def open_page(browser, client):
     browser.get(f"http://127.0.0.1:{client.port}/")
-    WebDriverWait(browser, 20).until(
+    WebDriverWait(browser, PATIENCE).until(
         lambda driver: driver.execute_script("return 'ready' in document.documentElement.dataset")
     )
 

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from tests.waiting import wait_until
 
 from nsh.core.hamming import distances
 from nsh.serving.index import Index
@@ -178,12 +179,7 @@ def test_openapi_names_every_address_and_its_bodies(client):
 
 
 def test_the_index_is_followed_whoever_writes(serve, index_path, encoder, picture):
-    import time
-
     with serve(refresh=0.05) as client:
         index = Index.open(index_path)
         index.add(["new"], encoder.encode([picture]), encoder_sha256=encoder.sha256)
-        until = time.monotonic() + 10
-        while client.get("/v1/info").json["items"] != 31:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: client.get("/v1/info").json["items"] == 31)

@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.index import Index
 
@@ -44,7 +44,7 @@ def test_a_signal_stops_it_in_order(process, picture, stop):
     assert client.post_image("/v1/encode", picture).status == 200
     assert client.get("/v1/info").json["limits"]["images"] == 3  # by the environment
     server.send_signal(stop)
-    assert server.wait(20) == 0
+    assert server.wait(PATIENCE) == 0
     events = [json.loads(line)["event"] for line in server.stderr.read().splitlines()]  # every line is JSON
     assert events[-1] == "stop"
 
@@ -61,12 +61,12 @@ def test_requests_under_way_are_answered_after_the_signal(process, gallery):
     threads = [threading.Thread(target=lambda: answers.append(client.post_form("/v1/encode", files))) for _ in range(8)]
     for thread in threads:
         thread.start()
-    while requests_in_flight(client) + len(answers) < 8:  # one that comes after the signal is refused, as it should be
-        time.sleep(0.005)
+    # One that comes after the signal is refused, as it should be.
+    wait_until(lambda: requests_in_flight(client) + len(answers) == 8)
     server.send_signal(signal.SIGTERM)
     for thread in threads:
         thread.join()
-    assert server.wait(20) == 0
+    assert server.wait(PATIENCE) == 0
     assert {answer.status for answer in answers} == {200}
 
 
@@ -83,7 +83,7 @@ def test_requests_under_way_are_answered_after_the_signal(process, gallery):
 def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path, options, environment, said):
     arguments = ["--model", encoder_path, "--index", index_path, *options]
     result = subprocess.run(
-        command(*arguments), capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
+        command(*arguments), capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE
     )
     assert result.returncode == 2
     assert said in result.stderr
@@ -93,7 +93,10 @@ def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path
 def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
     Index.create(tmp_path / "index", bits=12, encoder_sha256="0" * 64)
     result = subprocess.run(
-        command("--model", encoder_path, "--index", tmp_path / "index"), capture_output=True, text=True, timeout=60
+        command("--model", encoder_path, "--index", tmp_path / "index"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert result.returncode == 2
     assert "holds codes of encoder 000000000000" in result.stderr

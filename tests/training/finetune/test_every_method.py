@@ -92,7 +92,8 @@ def test_the_backbone_learns_and_the_head_ships(name, changes, loop, tiny):
 def test_what_is_copied_is_what_the_frozen_backbone_saw_and_the_network_cannot_change_it(name, tiny):
     objective, rows = build(name, tiny.data), torch.tensor([3, 20, 7, 11, 0, 5])
     assert isinstance(objective, CleanObjective)
-    views = [torch.randn(6, DIM, requires_grad=True) for _ in range(2)]
+    # Views as they are: numbers far from the stored features' would drive the codes to +-1, where no gradient is left.
+    views = [torch.from_numpy(tiny.data.views[rows, view]).float().requires_grad_() for view in range(2)]
     seen, terms = [], objective.terms
     objective.terms = lambda inputs, targets: seen.append((inputs, targets)) or terms(inputs, targets)
     objective.tune(rows, *views)["loss"].backward()

@@ -45,7 +45,7 @@ def test_seed_and_epoch_alone_decide(partners):
         return np.concatenate(draw_batches(np.arange(30), partners=partners, batch=5, seed=seed, epoch=epoch)).tolist()
 
     reference = flat(1, 4)
-    np.random.default_rng().random(5)
+    np.random.rand(5)  # the global generator plays no part
     assert flat(1, 4) == reference
     assert flat(2, 4) != reference
     assert flat(1, 5) != reference

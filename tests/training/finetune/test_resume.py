@@ -154,11 +154,15 @@ PROGRAM = """
     from nsh.core.command import run_command
     from nsh.methods.heads import to_bytes
     from tests.training.finetune.tiny import all_weights, fit, make_loop, make_tiny
+    from tests.waiting import await_sigterm
     import torch
 
     def show(iterable, *, desc="", total=None):
+        if desc == "train":
+            print("steps", total, flush=True)
         for step in iterable:
-            print("step", total, step, flush=True)
+            if (desc, step) == ("train", int(sys.argv[2])):
+                await_sigterm("here")
             yield step
 
     def main():
@@ -172,23 +176,18 @@ PROGRAM = """
 """
 
 
-def start(folder):
-    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder)]
+def start(folder, *, wait_at=-1):
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder), str(wait_at)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_one(tmp_path, tiny, number):
-    with start(tmp_path) as process:
-        for line in process.stdout:
-            if line == "step 72 26\n":  # in epoch 9
-                process.send_signal(number)
-                break
-        process.stdout.read()
-        error = process.stderr.read()
-        expected = 128 + number if number == signal.SIGTERM else -number
-        assert process.wait(timeout=300) == expected, error
+    with start(tmp_path, wait_at=26) as process:  # of 72, in epoch 9
+        assert [process.stdout.readline() for _ in range(2)] == ["steps 72\n", "here\n"]
+        process.send_signal(number)
+        _, error = process.communicate()
+    assert process.returncode == (128 + number if number == signal.SIGTERM else -number), error
     assert not (tmp_path / "weights.pt").exists()
     (checkpoint,) = (tmp_path / "cache").rglob("last.ckpt")
     position = torch.load(checkpoint, weights_only=True)["position"]
@@ -196,9 +195,9 @@ def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_
         assert "run the same command again to go on" in error
         assert (position["epoch"], position["step"]) >= (8, 1)
     with start(tmp_path) as process:
-        assert process.stdout.readline() == f"step {72 - 3 * position['epoch'] - position['step']} 0\n"
-        process.stdout.read()
-        assert process.wait(timeout=300) == 0, process.stderr.read()
+        said, error = process.communicate()
+    assert process.returncode == 0, error
+    assert said == f"steps {72 - 3 * position['epoch'] - position['step']}\n"
     records, loop = [], make_loop(tmp_path / "whole", keep="best")
     expected = all_weights(loop, fit(loop, tiny.data, records=records, epochs=24))
     assert are_equal(torch.load(tmp_path / "weights.pt", weights_only=True), expected)

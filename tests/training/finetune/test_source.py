@@ -1,11 +1,11 @@
 """Squares on the device: the same ones wherever they lie, and on the device for good only where there is room."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 import torch
+from tests.waiting import wait_until
 
 from nsh.training.finetune import source
 from nsh.training.finetune.source import Resident, Streamed, open_source, send
@@ -40,9 +40,7 @@ def test_a_few_batches_are_read_ahead_and_no_more(store, monkeypatch):
     monkeypatch.setattr(Store, "read", lambda self, rows, into: read.append(rows.tolist()) or method(self, rows, into))
     batches = Streamed(store, CPU, workers=1).read(np.array([row]) for row in range(10))
     next(batches)
-    deadline = time.monotonic() + 10
-    while len(read) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(read) >= 3)
     assert read == [[0], [1], [2]]
     batches.close()
     assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
