@@ -28,8 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+params = typer.Typer(no_args_is_help=True, help="params.yaml.")
 track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
 registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
+app.add_typer(params, name="params")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
 app.command("info")(info)
@@ -63,6 +65,18 @@ def _from_registry(reference: str, to: Path) -> Path:
 def times() -> None:
     """Show how long the last run of each stage of the pipeline took, slowest first."""
     print_times()
+
+
+@params.command("check")
+def params_check() -> None:
+    """Say every mistake in params.yaml at once; `make repro` begins with it.
+
+    DVC reads the file too: after `dvc exp run -S` failed without a word of ours, this tells what was wrong.
+    """
+    from nsh.config import read_params
+
+    matrix = read_params(PROJECT / "params.yaml").matrix
+    typer.echo(f"params.yaml has no mistake: {', '.join(matrix.methods)} at {', '.join(map(str, matrix.bits))} bits")
 
 
 @track.command("sync")
