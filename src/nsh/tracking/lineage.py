@@ -23,9 +23,9 @@ SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # what a run depends o
 def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
     """Tags that name the code and the data of `pair`; a tag that cannot be known is left out."""
     tags: dict[str, str] = {}
-    commit = _git(folder, "rev-parse", "HEAD")
+    commit = git_output(folder, "rev-parse", "HEAD")
     if commit:
-        changed = _git(folder, "status", "--porcelain", "--", *SOURCES)
+        changed = git_output(folder, "status", "--porcelain", "--", *SOURCES)
         tags |= {"mlflow.source.git.commit": commit, "git_commit": commit, "git_dirty": str(bool(changed)).lower()}
     lock = lock_digest(folder, pair)
     return tags | ({"dvc_lock_md5": lock} if lock else {})
@@ -33,7 +33,7 @@ def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
 
 def lock_digest(folder: Path, pair: Pair) -> str | None:
     """MD5 of the pair's entries in dvc.lock, download to export; None if one is missing."""
-    stages = _read_lock(folder)
+    stages = read_lock(folder)
     names = [*SHARED_STAGES, f"train@{pair.key}", f"export@{pair.key}"]
     if not set(names) <= stages.keys():
         return None
@@ -46,14 +46,15 @@ def changed_parameters(folder: Path, pair: Pair) -> list[str]:
 
     Empty where dvc.lock does not know the pair: then nothing contradicts params.yaml.
     """
-    stages = _read_lock(folder)
+    stages = read_lock(folder)
     current = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
     names = [*SHARED_STAGES, *(f"{stage}@{pair.key}" for stage in ("train", "export", "encode", "evaluate"))]
-    changed = [key for name in names if name in stages for key in _changed_parameters(stages[name], current)]
+    changed = [key for name in names if name in stages for key in changed_values(stages[name], current)]
     return list(dict.fromkeys(changed))
 
 
-def _changed_parameters(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+def changed_values(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """Keys of an entry of dvc.lock whose values in params.yaml are others."""
     recorded = entry.get("params", {}).get("params.yaml", {})
     return [key for key, value in recorded.items() if _with_numbers(_look_up(current, key)) != _with_numbers(value)]
 
@@ -76,7 +77,8 @@ def _look_up(values: Any, key: str) -> Any:
     return values
 
 
-def _read_lock(folder: Path) -> dict[str, Any]:
+def read_lock(folder: Path) -> dict[str, Any]:
+    """The entries of dvc.lock by the name of their stage; empty where there is none."""
     try:
         lock = yaml.safe_load((folder / "dvc.lock").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,7 +87,7 @@ def _read_lock(folder: Path) -> dict[str, Any]:
     return stages
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git_output(folder: Path, *arguments: str) -> str:
     """Output of a git command, empty where there is no git or no repository."""
     try:
         return subprocess.run(
