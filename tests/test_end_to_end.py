@@ -6,10 +6,13 @@ The backbone has random weights, so that no network is needed; everything else i
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +104,32 @@ def commit(project: Project) -> None:
         project.run("git", *command.split())
 
 
+def save(project: Project, message: str) -> None:
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-qm", message)
+
+
+def stop_in_training(project: Project, how: str) -> str:
+    """Stop `dvc repro` once the training has a checkpoint: what it printed until no process of it was left."""
+    process = subprocess.Popen(
+        ["dvc", "repro", "train@nsh-16"],
+        cwd=project.folder,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches every process of a terminal
+    )
+    while not any((project.folder / ".cache/nsh/train").glob("*/last.ckpt")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    if how == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.kill()
+    return process.communicate()[0]  # to the end of the pipe, which the training holds too
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("project")
@@ -137,7 +166,48 @@ class TestPipeline:
         params = project.folder / "params.yaml"
         params.write_text(params.read_text().replace("tau_c: 0.1", "tau_c: 0.3"))
         ran = project.stages_run(project.run("dvc", "repro"))
-        assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+        assert ran == {"check", "train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+
+    def test_a_profile_leads_back_and_leaves_git_as_it_was(self, project: Project) -> None:
+        params = yaml.safe_load((project.folder / "params.yaml").read_text())
+        params["matrix"]["methods"] = ["itq"]
+        (project.folder / "params/fewer.yaml").write_text(yaml.safe_dump(params))
+        save(project, "the default's results, and a profile of fewer pairs")
+        project.run("tools/use_profile", "fewer")
+        assert project.stages_run(project.run("dvc", "repro")) == {"check", "compare"}
+        project.run("tools/use_profile", "default")
+        assert project.run("git", "status", "--short") == ""
+        assert not project.stages_run(project.run("dvc", "repro"))
+        assert project.run("git", "status", "--short") == ""
+
+    def test_pairs_that_left_the_matrix_give_a_clone_nothing_to_do(self, project: Project, tmp_path: Path) -> None:
+        project.run("tools/use_profile", "fewer")
+        project.run("dvc", "repro")
+        project.run("dvc", "remote", "add", "-d", "store", str(tmp_path / "store"))
+        save(project, "the profile's results")
+        project.run("dvc", "push", "-q")
+        project.run("git", "clone", "-q", str(project.folder), str(tmp_path / "clone"))
+        clone = Project(tmp_path / "clone")
+        clone.run("dvc", "pull", "-q")
+        assert not (clone.folder / "models/nsh-16").exists()
+        assert not clone.stages_run(clone.run("dvc", "repro"))
+        assert clone.run("git", "status", "--short") == ""
+
+    @pytest.mark.parametrize("how", ["ctrl-c", "dvc alone is killed"])
+    def test_a_training_that_was_stopped_goes_on(self, project: Project, how: str) -> None:
+        epochs = {"ctrl-c": 300, "dvc alone is killed": 301}[how]  # another training each
+        params = yaml.safe_load((project.folder / "params.yaml").read_text())
+        params["matrix"]["methods"] = ["nsh", "itq"]
+        params["methods"]["nsh"]["epochs"] = epochs
+        (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
+        shutil.rmtree(project.folder / ".cache/nsh/train", ignore_errors=True)
+        output = stop_in_training(project, how)
+        assert "run the same command again to go on" in output
+        again = project.run("dvc", "repro", "train@nsh-16")
+        steps = {int(total) for total in re.findall(r"train: +\d+%.*?/(\d+) \[", again)}
+        assert steps
+        assert max(steps) < epochs * 100 // 20  # fewer than the whole training has
+        assert len(project.json("models/nsh-16/history.json")) == epochs
 
     def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
         registered = download_encoder(
@@ -164,6 +234,15 @@ class TestPipeline:
         output = project.run(sys.executable, "pipeline/train.py", "--method", "nsh", "--bits", "16", expect=2)
         assert "methods.nsh.tau_cc: no such parameter" in output
         assert "Traceback" not in output
+
+    def test_a_mistyped_method_is_said_before_anything_runs(self, project: Project) -> None:
+        values = yaml.safe_load((project.folder / "params.yaml").read_text())
+        values["matrix"] = {"methods": ["nhs"], "bits": [16.5]}
+        (project.folder / "params.yaml").write_text(yaml.safe_dump(values))
+        output = project.run("dvc", "repro", expect=255)
+        assert project.stages_run(output) == {"check"}
+        assert "matrix.methods.0: found nhs, allowed are" in output
+        assert "matrix.bits.0: found 16.5" in output
 
 
 @pytest.mark.slow

@@ -5,10 +5,14 @@ A commit alone does not say it (results are committed after the run that made th
 before it is evaluated, are the same in every clone, and can be found again in any commit.
 """
 
+import getpass
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,30 @@ def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
         tags |= {"mlflow.source.git.commit": commit, "git_commit": commit, "git_dirty": str(bool(changed)).lower()}
     lock = lock_digest(folder, pair)
     return tags | ({"dvc_lock_md5": lock} if lock else {})
+
+
+def origin_tags() -> dict[str, str]:
+    """Tags that tell who made a run and how: user, program, and the experiment's name under `dvc exp run`."""
+    tags = {"mlflow.source.name": Path(sys.argv[0]).name, "mlflow.source.type": "LOCAL"}
+    with suppress(OSError, KeyError):  # a container's user may have no name
+        tags["mlflow.user"] = getpass.getuser()
+    experiment = os.environ.get("DVC_EXP_NAME", "")
+    return tags | ({"dvc_experiment": experiment} if experiment else {})
+
+
+def committed_differences(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `values`, by their dotted keys in params.yaml, that the last commit's params.yaml has otherwise.
+
+    Empty where there is no commit that has one: then nothing says what the default is.
+    """
+    committed = yaml.safe_load(git_output(folder, "show", "HEAD:./params.yaml") or "null")
+    if not isinstance(committed, Mapping):
+        return {}
+    return {
+        key: value
+        for key, value in values.items()
+        if "." in key and _with_numbers(_look_up(committed, key)) != _with_numbers(value)
+    }
 
 
 def lock_digest(folder: Path, pair: Pair) -> str | None:
