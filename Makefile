@@ -33,13 +33,15 @@ $(READY): pyproject.toml constraints.txt
 .dvc/tmp/plots.html: $(READY) src/nsh/reports/offline_plots.py
 	python -m nsh.reports.offline_plots $@
 
-# A profile is a whole params file in params/; it becomes params.yaml, which DVC reads.
+# A profile is a whole params file in params/; it becomes params.yaml, which DVC reads. PROFILE=default leads back.
 .PHONY: repro
 repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow; PROFILE=<of params/>
 	$(if $(PROFILE),tools/use_profile $(PROFILE))
+	nsh params check
 	dvc repro
 	nsh track sync
 	nsh times
+	nsh committed
 
 # Tests wait for processes and share two cores, so each has one thread.
 PYTEST = OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder

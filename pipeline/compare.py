@@ -1,4 +1,4 @@
-"""Stage compare: metrics, curves, histories and codes of every pair -> reports/: one table and the pictures.
+"""Stage compare: what evaluate left of every pair in metrics/ -> reports/: one table and the pictures.
 
 reports/ holds results.md, results.csv, embedding.json (the backbone's ceiling: the float embedding by cosine),
 precision_at_k.csv, pr_ranking.csv and training.csv (the charts of `dvc plots`), and the pictures.
@@ -13,18 +13,16 @@ from matplotlib.figure import Figure
 from nsh.config import Params, read_params
 from nsh.core.command import run_stage
 from nsh.core.files import read_json
-from nsh.core.manifest import read_codes
 from nsh.core.metrics import cosine_map
 from nsh.data.registry import open_images
 from nsh.data.split import SplitPart, read_header, read_part
-from nsh.reports.measured import Heading, Measured, best_pair, read_measured
-from nsh.reports.retrieval import choose_queries, draw_grid, make_side
+from nsh.reports.measured import Heading, Measured, best_pair, read_columns, read_measured
+from nsh.reports.retrieval import Side, draw_grid, read_lines
 from nsh.reports.write import write_reports
 from nsh.terminal import show_progress, take_no_arguments
 
-RAW, SPLIT, EMBED, CODES = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("codes")
+RAW, SPLIT, EMBED, CURVES = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("metrics/curves")
 REPORTS = Path("reports")
-GRID_QUERIES = 8
 Parts = dict[str, SplitPart]
 
 
@@ -54,14 +52,12 @@ def _measure_ceiling(parts: Parts, *, k: int) -> dict[str, float]:
 def _draw_grid(params: Params, pair: Measured, parts: Parts, *, split: dict[str, Any]) -> Figure:
     data_set = params.dataset
     images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
-    query, gallery = (
-        make_side(read_codes(CODES / pair.key / name), ids=part.ids, labels=part.labels) for name, part in parts.items()
-    )
-    rows = choose_queries(query, count=GRID_QUERIES, seed=split["seed"])
+    query, gallery = (Side(part.ids, part.labels) for part in parts.values())
+    lines = read_lines(read_columns(CURVES / pair.key / "nearest.csv"))
     title = f"{pair.method}, {pair.bits} bits: queries drawn at random, the ten nearest images, their Hamming distances"
     if split["classes"]:
         title += "\nblue: of the query's class; orange, crossed: of another"
-    return draw_grid(query, gallery, rows=rows, image=images.image, classes=split["classes"], title=title)
+    return draw_grid(query, gallery, lines=lines, image=images.image, classes=split["classes"], title=title)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Stage evaluate: codes and the split's labels -> metrics/<method>-<bits>.json and metrics/curves/<method>-<bits>/.
 
-metrics/curves/ also gets average_precision.csv, one row a query in the order of the codes, from which compare tells
-differences from chance. It is small text and lies in git as the curves do: so a fresh clone has nothing to do.
+metrics/curves/ gets all that compare needs of a pair: average_precision.csv, one row a query in the order of the codes,
+from which differences are told from chance; nearest.csv, what some queries find, by their rows in data/split;
+history.json, as train left it. It is small text and lies in git as the curves do: a fresh clone has nothing to do, and
+pairs that left the matrix make no difference.
 An image that could not be encoded is neither searched for nor found, and is counted in the protocol.
 """
 
 import argparse
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,12 @@ from nsh.core.errors import CodesError
 from nsh.core.files import write_json, write_text
 from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Codes, read_codes
-from nsh.core.metrics import PROTOCOL, Evaluation, evaluate, to_csv
+from nsh.core.metrics import PROTOCOL, Evaluation, Table, evaluate, find_examples, to_csv
 from nsh.data.split import SplitPart, read_header, read_part
 from nsh.terminal import show_progress
 from nsh.tracking import record
 
-SPLIT, CODES, METRICS = Path("data/split"), Path("codes"), Path("metrics")
+SPLIT, MODELS, CODES, METRICS = Path("data/split"), Path("models"), Path("codes"), Path("metrics")
 
 
 def main() -> None:
@@ -33,18 +36,22 @@ def main() -> None:
     query, gallery = read_codes(CODES / key / "query"), read_codes(CODES / key / "gallery")
     if query.header["encoder_sha256"] != gallery.header["encoder_sha256"]:
         raise CodesError(f"query and gallery codes of {key} are of two encoders: run `dvc repro encode@{key}`")
+    query_rows, query_labels = _place(query, read_part(SPLIT, "query"))
+    gallery_rows, gallery_labels = _place(gallery, read_part(SPLIT, "gallery"))
     evaluation = evaluate(
         query.codes,
         gallery.codes,
-        _labels(query, read_part(SPLIT, "query")),
-        _labels(gallery, read_part(SPLIT, "gallery")),
+        query_labels,
+        gallery_labels,
         bits=arguments.bits,
         k=params.evaluate.k,
         threads=params.compute.threads,
         progress=show_progress,
     )
+    nearest = find_examples(query.codes, gallery.codes, query_labels, seed=read_header(SPLIT)["seed"])
+    nearest |= {"query": query_rows[nearest["query"]], "gallery": gallery_rows[nearest["gallery"]]}
     protocol = {"method": arguments.method, "bits": arguments.bits, "k": params.evaluate.k, **PROTOCOL}
-    _write(evaluation, protocol | _count(query, gallery), key=key)
+    _write(evaluation, nearest, protocol | _count(query, gallery), key=key)
     record(Path(), params, method=arguments.method, bits=arguments.bits)
 
 
@@ -55,12 +62,13 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _labels(codes: Codes, part: SplitPart) -> NDArray[np.bool_] | None:
-    """Labels [n, classes] of the images that have a code, in the codes' order."""
-    rows = {image_id: row for row, image_id in enumerate(part.ids)}
-    if rows.keys() != set(codes.ids) | {entry.id for entry in codes.errors}:
+def _place(codes: Codes, part: SplitPart) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Rows [n] in the split of the images that have a code, in the codes' order, and their labels [n, classes]."""
+    places = {image_id: row for row, image_id in enumerate(part.ids)}
+    if places.keys() != set(codes.ids) | {entry.id for entry in codes.errors}:
         raise CodesError("the codes are not of the images of data/split: encode again with `dvc repro`")
-    return None if part.labels is None else part.labels[[rows[image_id] for image_id in codes.ids]]
+    rows = np.array([places[image_id] for image_id in codes.ids], dtype=np.int64)
+    return rows, None if part.labels is None else part.labels[rows]
 
 
 def _count(query: Codes, gallery: Codes) -> dict[str, Any]:
@@ -76,11 +84,13 @@ def _count(query: Codes, gallery: Codes) -> dict[str, Any]:
     }
 
 
-def _write(evaluation: Evaluation, protocol: dict[str, Any], *, key: str) -> None:
+def _write(evaluation: Evaluation, nearest: Table, protocol: dict[str, Any], *, key: str) -> None:
+    average_precision: Table = {"average_precision": evaluation.average_precision}
+    tables = evaluation.curves | {"average_precision": average_precision, "nearest": nearest}
     with atomic_folder(METRICS / "curves" / key) as folder:
-        for name, table in evaluation.curves.items():
+        for name, table in tables.items():
             write_text(folder / f"{name}.csv", to_csv(table))
-        write_text(folder / "average_precision.csv", to_csv({"average_precision": evaluation.average_precision}))
+        shutil.copyfile(MODELS / key / "history.json", folder / "history.json")
     # Twelve decimals are far below what a query more or less changes, and above a processor's last bits.
     metrics = {name: round(value, 12) for name, value in evaluation.metrics.items()}
     write_json(METRICS / f"{key}.json", metrics | {"protocol": protocol})

@@ -3,11 +3,14 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
 
 from nsh.cli import app
+
+ROOT = Path(__file__).parents[1]
 
 
 def nsh(*arguments, folder):
@@ -49,3 +52,17 @@ def test_no_word_of_the_help_is_lost_as_markup():
     texts = list(helps(typer.main.get_command(app)))
     assert len(texts) > 40
     assert [text for text in texts if re.search(r"<\w+>", text)] == []
+
+
+def test_the_parameters_are_checked_whole(tmp_path):
+    text = (ROOT / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(text)
+    good = nsh("params", "check", folder=tmp_path)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert good.stdout.startswith("params.yaml has no mistake: nsh, itq at 16, 32, 64 bits")
+    (tmp_path / "params.yaml").write_text(text.replace("[nsh, itq]", "nsh").replace("[16, 32, 64]", "[16.5]"))
+    bad = nsh("params", "check", folder=tmp_path)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    header, *mistakes = bad.stderr.splitlines()
+    assert header == "error: params.yaml has 2 mistake(s):"
+    assert [line.split(":")[0].strip() for line in mistakes] == ["matrix.methods", "matrix.bits.0"]

@@ -105,3 +105,54 @@ def test_an_empty_file_names_the_missing_blocks(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(ConfigError):
         read_params(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("matrix.methods", "nsh", "matrix.methods: found 'nsh'"),
+        ("matrix.methods", [], r"matrix.methods: found \[\]"),
+        ("matrix.methods", ["itq", "itq"], "matrix.methods: found itq more than once"),
+        ("matrix.bits", [16, 16], "matrix.bits: found 16 more than once"),
+        ("matrix.bits", [16.5], "matrix.bits.0: found 16.5"),
+        ("matrix.bits", [16.0], "matrix.bits.0: found 16.0"),  # DVC would write --bits 16.0
+        ("matrix.bits", ["16"], "matrix.bits.0: found '16'"),
+        ("matrix.bits", [True], "matrix.bits.0: found True"),
+        ("split.train", 500.0, "split.train: found 500.0"),
+        ("train.seed", False, "train.seed: found False"),
+        ("methods.nsh.tau_c", True, "methods.nsh.tau_c: found true; a number is wanted"),
+        ("methods.nsh.symmetric", 1, "methods.nsh.symmetric: found 1"),
+        ("methods.nsh", 1, "methods.nsh: found 1"),
+        ("backbone.name", 18, "backbone.name: found 18"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(values: dict, tmp_path: Path, key: str, value: object, said: str) -> None:
+    *blocks, last = key.split(".")
+    block = values
+    for name in blocks:
+        block = block[name]
+    block[last] = value
+    with pytest.raises(ConfigError, match=said):
+        read(values, tmp_path)
+
+
+def test_an_unknown_method_does_not_hide_the_other_mistakes(values: dict, tmp_path: Path) -> None:
+    values["matrix"] = {"methods": ["nhs"], "bits": [16.5]}
+    values["methods"]["nsh"]["tau_c"] = -1
+    with pytest.raises(ConfigError) as caught:
+        read(values, tmp_path)
+    for mistake in ("has 3 mistake", "matrix.methods.0: found nhs", "matrix.bits.0", "methods.nsh.tau_c"):
+        assert mistake in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"a: \xe9", b"a: \x00"])
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        read_params(path)
+
+
+def test_a_folder_in_its_place_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read_params(tmp_path)

@@ -6,10 +6,13 @@ The backbone has random weights, so that no network is needed; everything else i
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +104,32 @@ def commit(project: Project) -> None:
         project.run("git", *command.split())
 
 
+def save(project: Project, message: str) -> None:
+    project.run("git", "add", "-A")
+    project.run("git", "commit", "-qm", message)
+
+
+def stop_in_training(project: Project, how: str) -> str:
+    """Stop `dvc repro` once the training has a checkpoint: what it printed until no process of it was left."""
+    process = subprocess.Popen(
+        ["dvc", "repro", "train@nsh-16"],
+        cwd=project.folder,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches every process of a terminal
+    )
+    while not any((project.folder / ".cache/nsh/train").glob("*/last.ckpt")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    if how == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.kill()
+    return process.communicate()[0]  # to the end of the pipe, which the training holds too
+
+
 def make_project(folder: Path, images: Path) -> Project:
     copy_project(folder)
     draw_digits(images)
@@ -117,6 +146,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = make_project(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("digits"))
     project.run("dvc", "repro")
     return project
+
+
+@pytest.fixture
+def copied(project: Project, tmp_path: Path) -> Project:
+    """A copy of the project, and what it holds committed: with a profile of fewer pairs, params/fewer.yaml."""
+    shutil.copytree(project.folder, tmp_path / "copied", symlinks=True)
+    copied = Project(tmp_path / "copied")
+    params = yaml.safe_load((copied.folder / "params.yaml").read_text())
+    params["matrix"]["methods"] = ["itq"]
+    (copied.folder / "params/fewer.yaml").write_text(yaml.safe_dump(params))
+    save(copied, "results, and a profile of fewer pairs")
+    return copied
 
 
 class TestPipeline:
@@ -140,7 +181,43 @@ class TestPipeline:
         params = project.folder / "params.yaml"
         params.write_text(params.read_text().replace("tau_c: 0.1", "tau_c: 0.3"))
         ran = project.stages_run(project.run("dvc", "repro"))
-        assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+        assert ran == {"check", "train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+
+    def test_a_profile_leads_back_and_leaves_git_as_it_was(self, copied: Project) -> None:
+        copied.run("tools/use_profile", "fewer")
+        assert copied.stages_run(copied.run("dvc", "repro")) == {"check", "compare"}
+        copied.run("tools/use_profile", "default")
+        assert copied.run("git", "status", "--short") == ""
+        assert not copied.stages_run(copied.run("dvc", "repro"))
+        assert copied.run("git", "status", "--short") == ""
+
+    def test_pairs_that_left_the_matrix_give_a_clone_nothing_to_do(self, copied: Project, tmp_path: Path) -> None:
+        copied.run("tools/use_profile", "fewer")
+        copied.run("dvc", "repro")
+        copied.run("dvc", "remote", "add", "-d", "store", str(tmp_path / "store"))
+        save(copied, "the profile's results")
+        copied.run("dvc", "push", "-q")
+        copied.run("git", "clone", "-q", str(copied.folder), str(tmp_path / "clone"))
+        clone = Project(tmp_path / "clone")
+        clone.run("dvc", "pull", "-q")
+        assert not (clone.folder / "models/nsh-16").exists()
+        assert not clone.stages_run(clone.run("dvc", "repro"))
+        assert clone.run("git", "status", "--short") == ""
+
+    @pytest.mark.parametrize("how", ["ctrl-c", "dvc alone is killed"])
+    def test_a_training_that_was_stopped_goes_on(self, copied: Project, how: str) -> None:
+        epochs = {"ctrl-c": 300, "dvc alone is killed": 301}[how]  # another training each
+        params = yaml.safe_load((copied.folder / "params.yaml").read_text())
+        params["methods"]["nsh"]["epochs"] = epochs
+        (copied.folder / "params.yaml").write_text(yaml.safe_dump(params))
+        shutil.rmtree(copied.folder / ".cache/nsh/train", ignore_errors=True)
+        output = stop_in_training(copied, how)
+        assert "run the same command again to go on" in output
+        again = copied.run("dvc", "repro", "train@nsh-16")
+        steps = {int(total) for total in re.findall(r"train: +\d+%.*?/(\d+) \[", again)}
+        assert steps
+        assert max(steps) < epochs * 100 // 20  # fewer than the whole training has
+        assert len(copied.json("models/nsh-16/history.json")) == epochs
 
     def test_the_registered_version_encodes_like_the_file(self, project: Project, tmp_path: Path) -> None:
         registered = download_encoder(
@@ -170,6 +247,15 @@ class TestPipeline:
         params.write_text(text)
         assert "methods.nsh.tau_cc: no such parameter" in output
         assert "Traceback" not in output
+
+    def test_a_mistyped_method_is_said_before_anything_runs(self, copied: Project) -> None:
+        values = yaml.safe_load((copied.folder / "params.yaml").read_text())
+        values["matrix"] = {"methods": ["nhs"], "bits": [16.5]}
+        (copied.folder / "params.yaml").write_text(yaml.safe_dump(values))
+        output = copied.run("dvc", "repro", expect=255)
+        assert copied.stages_run(output) == {"check"}
+        assert "matrix.methods.0: found nhs, allowed are" in output
+        assert "matrix.bits.0: found 16.5" in output
 
 
 @pytest.mark.skipif(not COCO.exists(), reason="no COCO images on this machine (NSH_SHARED_DATA)")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from nsh.core.command import print_times, run_command
+from nsh.core.command import run_command
 from nsh.core.errors import ConfigError
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
@@ -28,8 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+params = typer.Typer(no_args_is_help=True, help="params.yaml.")
 track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
 registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
+app.add_typer(params, name="params")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
 app.command("info")(info)
@@ -61,8 +63,37 @@ def _from_registry(reference: str, to: Path) -> Path:
 
 @app.command("times")
 def times() -> None:
-    """Show how long the last run of each stage of the pipeline took, slowest first."""
-    print_times()
+    """Show how long the last run of each stage took whose results are here, slowest first."""
+    from nsh.config import read_params
+    from nsh.tracking import stage_times
+
+    seconds = stage_times(PROJECT, read_params(PROJECT / "params.yaml"))
+    if seconds:
+        typer.echo(f"where the time went (last run of each stage; {sum(seconds.values()):.0f} s in all)")
+    for stage, taken in seconds.items():
+        typer.echo(f"{taken:8.1f} s  {stage}")
+
+
+@app.command("committed")
+def committed() -> None:
+    """Say which results differ from those that git has, and where they begin to; `make repro` ends with it."""
+    from nsh.tracking import compare_with_commit
+
+    message = compare_with_commit(PROJECT)
+    if message:
+        typer.echo(message)
+
+
+@params.command("check")
+def params_check() -> None:
+    """Say every mistake in params.yaml at once; `make repro` begins with it.
+
+    DVC reads the file too: after `dvc exp run -S` failed without a word of ours, this tells what was wrong.
+    """
+    from nsh.config import read_params
+
+    matrix = read_params(PROJECT / "params.yaml").matrix
+    typer.echo(f"params.yaml has no mistake: {', '.join(matrix.methods)} at {', '.join(map(str, matrix.bits))} bits")
 
 
 @track.command("sync")

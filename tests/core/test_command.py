@@ -10,7 +10,7 @@ from tests.waiting import PATIENCE
 
 SCRIPT = """
 import errno, os, signal, sys, time
-from nsh.core.command import print_times, run_command, run_stage
+from nsh.core.command import run_command, run_stage
 from nsh.core.errors import CodesError
 
 def main():
@@ -22,6 +22,7 @@ def main():
 
 def run(tmp_path, body, *, ending="run_command(main)", arguments=()):
     """Run a command with `body` as its main in a process of its own: signal handlers must not leak into the tests."""
+    (tmp_path / "params.yaml").write_text("a: 1")
     script = tmp_path / "stage.py"
     script.write_text(SCRIPT.format(body=textwrap.indent(textwrap.dedent(body), "    ").strip(), ending=ending))
     command = [sys.executable, str(script), *arguments]
@@ -83,20 +84,7 @@ def test_a_stage_says_and_notes_its_time_and_a_failed_one_does_not(tmp_path):
     taken = time.monotonic() - begun
     assert done.stdout.split()[1:] == ["s", "stage", "--bits", "32"]
     assert run(tmp_path, "raise CodesError('no')", ending="run_stage(main)").stdout == ""
-    lines = (tmp_path / ".cache/nsh/times.jsonl").read_text().splitlines()
-    assert [json.loads(line)["stage"] for line in lines] == ["stage --bits 32"]
-    assert 0.1 <= json.loads(lines[0])["seconds"] < taken + 0.1  # it is rounded
-
-
-def test_times_are_printed_slowest_first_and_the_last_run_counts(tmp_path):
-    times = tmp_path / ".cache/nsh/times.jsonl"
-    times.parent.mkdir(parents=True)
-    records = [("embed", 90.0), ("split", 1.5), ("embed", 0.5)]
-    times.write_text("".join(json.dumps({"stage": stage, "seconds": taken}) + "\n" for stage, taken in records))
-    header, *lines = run(tmp_path, "print_times()").stdout.splitlines()
-    assert "2 s in all" in header
-    assert [line.split() for line in lines] == [["1.5", "s", "split"], ["0.5", "s", "embed"]]
-
-
-def test_no_times_print_nothing(tmp_path):
-    assert run(tmp_path, "print_times()").stdout == ""
+    (record,) = map(json.loads, (tmp_path / ".cache/nsh/times.jsonl").read_text().splitlines())
+    assert record["stage"] == "stage --bits 32"
+    assert 0.1 <= record["seconds"] < taken + 0.1  # it is rounded
+    assert (tmp_path / ".cache/nsh/params" / record["params"]).read_text() == "a: 1"

@@ -16,3 +16,7 @@ def test_csv_of_no_rows_is_its_header():
 def test_columns_must_have_one_length():
     with pytest.raises(ValueError, match="shorter"):
         to_csv({"k": np.arange(2), "precision": np.arange(1)})
+
+
+def test_a_row_of_a_large_gallery_is_written_whole():
+    assert to_csv({"gallery": np.array([1_234_567]), "distance": np.array([3])}) == "gallery,distance\n1234567,3\n"

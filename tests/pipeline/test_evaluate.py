@@ -10,7 +10,7 @@ from nsh.core.codes import pack
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.command import run_stage
 from nsh.core.errors import CodesError
-from nsh.core.files import read_json
+from nsh.core.files import read_json, write_json
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
 from nsh.data.split import Rows, Split, write
@@ -68,6 +68,7 @@ class Project:
             Split(data_set="folder", classes=classes, seed=0, parts=parts, unreadable=[], duplicates_dropped=0),
             Path("data/split"),
         )
+        write_json(Path(f"models/nsh-{BITS}/history.json"), [{"epoch": 1, "loss": 0.5}])
         self.query_codes, self.gallery_codes = (pack(random.random((n, BITS)) < 0.5) for n in (8, 40))
 
     def write_codes(self, **options):
@@ -128,6 +129,22 @@ def test_images_without_a_code_are_left_out_and_counted(project):
     assert (protocol["gallery"], protocol["gallery_without_code"]) == (37, 3)
 
 
+def test_what_some_queries_find_is_named_by_rows_of_the_split(project):
+    """Row 0 of the gallery has no code: the codes' rows are not the split's."""
+    project.gallery_codes[17] = project.query_codes[3]
+    project.write_codes(broken={0})
+    run()
+    header, *lines = read_curve("nearest")
+    assert header == ["query", "gallery", "distance"]
+    found = {int(query): [] for query, _, _ in lines}
+    for query, gallery, distance in lines:
+        found[int(query)].append((int(distance), int(gallery)))
+    assert (0, 17) in found[3]
+    for query, items in found.items():
+        bits = np.unpackbits(project.gallery_codes ^ project.query_codes[query], axis=1).sum(axis=1)
+        assert items == sorted((int(bits[row]), row) for row in range(1, 40))[:10]
+
+
 def test_the_same_codes_give_the_same_bytes(project):
     project.write_codes()
     contents = []
@@ -135,7 +152,8 @@ def test_the_same_codes_give_the_same_bytes(project):
         run()
         contents.append({path: path.read_bytes() for path in Path("metrics").rglob("*") if path.is_file()})
     assert contents[0] == contents[1]
-    assert len(contents[0]) == 1 + len(CURVES) + 1  # figures, curves, average precision of each query
+    # figures, curves, average precision of each query, what some find, history
+    assert len(contents[0]) == 1 + len(CURVES) + 3
 
 
 def test_without_labels_the_files_are_there_with_label_free_figures(tmp_path, monkeypatch, project):

@@ -2,24 +2,28 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.manifest import Codes, Entry
+from nsh.core.metrics import find_examples
 from nsh.reports.pictures import to_png
-from nsh.reports.retrieval import NEUTRAL, RIGHT, WRONG, Side, choose_queries, draw_grid, make_side
+from nsh.reports.retrieval import NEUTRAL, RIGHT, WRONG, Line, Side, draw_grid, read_lines
 
 
 def image(name):
     return Image.new("RGB", (40, 30), (int(name[1:]) * 5 % 256, 80, 120))
 
 
+QUERY = np.array([[0], [255]], np.uint8)
+GALLERY = np.array([[0b11111111], [0b00000001], [0], [0b00000111]], np.uint8)
+LINES = [Line(0, (2, 1, 3, 0), (0, 1, 3, 8)), Line(1, (0, 3, 1, 2), (0, 5, 7, 8))]
+
+
 @pytest.fixture
 def query():
-    return Side(["q0", "q1"], np.array([[0], [255]], np.uint8), np.array([[True, False], [False, True]]))
+    return Side(["q0", "q1"], np.array([[True, False], [False, True]]))
 
 
 @pytest.fixture
 def gallery():
-    codes = np.array([[0b11111111], [0b00000001], [0], [0b00000111]], np.uint8)
-    return Side(["g0", "g1", "g2", "g3"], codes, np.array([[False, True], [False, True], [True, False], [True, True]]))
+    return Side(["g0", "g1", "g2", "g3"], np.array([[False, True], [False, True], [True, False], [True, True]]))
 
 
 def frames(figure):
@@ -30,7 +34,7 @@ def frames(figure):
 
 
 def draw(query, gallery, classes=("cat", "dog")):
-    return draw_grid(query, gallery, rows=[0, 1], image=image, classes=classes, title="nsh, 8 bits")
+    return draw_grid(query, gallery, lines=LINES, image=image, classes=classes, title="nsh, 8 bits")
 
 
 def test_frames_say_what_is_right(query, gallery):
@@ -42,7 +46,7 @@ def test_frames_say_what_is_right(query, gallery):
 
 
 def test_without_labels_frames_are_neutral(query, gallery):
-    figure = draw(Side(query.ids, query.codes, None), Side(gallery.ids, gallery.codes, None), classes=None)
+    figure = draw(Side(query.ids, None), Side(gallery.ids, None), classes=None)
     assert set(frames(figure)) == {NEUTRAL}
     assert figure.axes[0].lines[:] == []
 
@@ -51,23 +55,6 @@ def test_the_grid_is_the_same_bytes_again(query, gallery):
     assert to_png(draw(query, gallery)) == to_png(draw(query, gallery))
 
 
-def test_queries_are_drawn_by_the_seed_and_show_each_class_once_first():
-    labels = np.zeros((100, 4), dtype=bool)
-    labels[np.arange(100), np.r_[np.zeros(97, dtype=int), 1, 2, 3]] = True
-    side = Side([f"q{row}" for row in range(100)], np.zeros((100, 1), np.uint8), labels)
-    rows = choose_queries(side, count=6, seed=3)
-    assert rows == choose_queries(side, count=6, seed=3)
-    assert rows != choose_queries(side, count=6, seed=4)
-    assert len(set(rows)) == 6
-    assert sorted(int(labels[row].argmax()) for row in rows[:4]) == [0, 1, 2, 3]
-
-
-def test_fewer_queries_than_lines_are_all_shown(query):
-    assert sorted(choose_queries(query, count=8, seed=0)) == [0, 1]
-    assert sorted(choose_queries(Side(query.ids, query.codes, None), count=8, seed=0)) == [0, 1]
-
-
-def test_an_image_without_a_code_has_no_row():
-    codes = Codes(["c", "a"], np.array([[1], [2]], np.uint8), {}, [Entry(id="b", status="error", error="broken")])
-    side = make_side(codes, ids=["a", "b", "c"], labels=np.array([[True, False], [True, True], [False, True]]))
-    assert side.labels.tolist() == [[False, True], [True, False]]
+def test_lines_are_what_the_codes_find():
+    table = find_examples(QUERY, GALLERY, None, seed=0)
+    assert sorted(read_lines(table), key=lambda line: line.query) == LINES

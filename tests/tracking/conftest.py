@@ -79,7 +79,8 @@ def finish(project) -> Callable[..., None]:
         model, curves = project / "models" / key, project / "metrics" / "curves" / key
         model.mkdir(parents=True, exist_ok=True)
         write_text(model / "head.pt", f"head {key} {seed}")
-        write_json(model / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
+        for place in (model, curves):
+            write_json(place / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
         encoder = make_encoder(method, bits, seed=seed).SerializeToString()
         (model / "encoder.onnx").write_bytes(encoder)
         write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})

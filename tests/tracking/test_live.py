@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.waiting import PATIENCE
 
+from nsh.config import change
 from nsh.core.errors import NonFiniteLoss, TrackingError
 from nsh.core.files import sha256_file
 from nsh.tracking import training_run
@@ -43,6 +44,7 @@ def test_the_curve_is_there_while_training_goes_on(project, params, finish):
     run, _ = only_run(project)
     assert run.info.status == "FINISHED"
     assert run.data.tags["head_sha256"] == sha256_file(head_path(project, Pair("nsh", 16)))
+    assert 0 < run.data.metrics["train_seconds"] <= (run.info.end_time - run.info.start_time) / 1000 + 1
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,41 @@ def test_the_run_names_the_commit(repository, params, finish):
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
     assert run.data.tags["git_commit"] == commit.stdout.strip()
     assert run.data.tags["git_dirty"] == "false"
+
+
+def run_name(project, params, finish):
+    with train(project, params):
+        finish("nsh", 16)
+    run, client = only_run(project)
+    client.delete_run(run.info.run_id)
+    return run.info.run_name, run.data.tags
+
+
+def test_runs_are_told_apart_by_what_differs_from_the_commit(repository, params, finish, monkeypatch):
+    name, tags = run_name(repository, params, finish)
+    assert name == "nsh-16"
+    assert "changed" not in tags
+    assert "dvc_experiment" not in tags
+    assert tags["mlflow.source.type"] == "LOCAL"
+
+    monkeypatch.setenv("DVC_EXP_NAME", "fungi-sari")
+    other = change(params, {"methods.nsh.tau_c": 0.2, "methods.itq.iterations": 9, "matrix.bits": [16]})
+    name, tags = run_name(repository, other, finish)
+    assert name == "nsh-16 tau_c=0.2 (fungi-sari)"
+    assert (tags["changed"], tags["dvc_experiment"]) == ("methods.nsh.tau_c=0.2", "fungi-sari")
+
+    many = {"split.train": 5, "split.seed": 1, "embed.views": 3, "evaluate.k": 4, "methods.nsh.init": "itq"}
+    name, tags = run_name(repository, change(params, many), finish)
+    assert name == "nsh-16 train=5 seed=1 views=3 +2 more (fungi-sari)"
+    assert "methods.nsh.init=itq" in tags["changed"]
+
+
+def test_a_user_without_a_name_trains_too(project, params, finish, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)  # a container's, that is in no /etc/passwd
+    _, tags = run_name(project, params, finish)
+    assert "mlflow.user" not in tags
 
 
 SCRIPT = """

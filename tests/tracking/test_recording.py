@@ -26,11 +26,13 @@ def test_a_stage_adds_its_results_to_the_run_that_trained_the_head(project, para
         report({"epoch": 1, "loss": 2.5})
         report({"epoch": 2, "loss": 1.5})
         finish("nsh", 16)
+    (trained,) = runs_of(project)[0]
     record(project, params, method="nsh", bits=16)
 
     runs, client = runs_of(project)
     assert len(runs) == 1
     run = runs[0]
+    assert run.info.end_time == trained.info.end_time  # the run lasts as long as the training did
     assert run.info.run_name == "nsh-16"
     assert run.info.status == "FINISHED"
     assert run.data.tags["source"] == "training"

@@ -10,12 +10,10 @@ from nsh.tracking.store import UnreachableStoreError, open_client, open_store, p
 FIRST_RUN = """
 import sys
 from pathlib import Path
-from nsh.tracking.results import Pair
-from nsh.tracking.runs import create_run
 from nsh.tracking.store import open_store
 
 store = open_store(Path(sys.argv[1]), experiment="folder")
-create_run(store, Pair("nsh", int(sys.argv[2])), tags={})
+store.client.create_run(store.experiment_id)
 """
 
 

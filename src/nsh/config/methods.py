@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nsh.config.block import Block, Count, Positive, Weight
+from nsh.config.block import Block, Count, Positive, Real, Truth, Weight, Whole
 
 Ablation = Literal[
     "none",
@@ -23,7 +23,7 @@ class Gradient(Block):
     """What the rivals that learn by gradient share (see `nsh.methods.gradient`)."""
 
     epochs: Count
-    batch: Annotated[int, Field(ge=2)]
+    batch: Annotated[Whole, Field(ge=2)]
     learning_rate: Positive
 
 
@@ -48,8 +48,8 @@ class Nsh(SortedList):
     similarity: Literal["cosine", "product"]
     quantisation: Weight
     quantiser: Literal["norm", "squared", "mean"]
-    hidden: Annotated[int, Field(ge=0)]
-    symmetric: bool
+    hidden: Annotated[Whole, Field(ge=0)]
+    symmetric: Truth
     init: Literal["random", "itq"]
     ablation: Ablation
 
@@ -101,7 +101,7 @@ class Mbe(Gradient):
 class Sdc(Gradient):
     """Similarity distribution calibration (see `nsh.methods.sdc`)."""
 
-    beta: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    beta: Annotated[Real, Field(ge=1, allow_inf_nan=False)]
     quantisation: Weight
 
 
@@ -129,9 +129,9 @@ class DeepBit(Gradient):
 class Mls3rduh(Gradient):
     """Targets from cosine and manifold (see `nsh.methods.mls3rduh`)."""
 
-    images: Annotated[int, Field(ge=2)]
-    share: Annotated[float, Field(gt=0, le=1)]
-    alpha: Annotated[float, Field(gt=0, lt=1)]
+    images: Annotated[Whole, Field(ge=2)]
+    share: Annotated[Real, Field(gt=0, le=1)]
+    alpha: Annotated[Real, Field(gt=0, lt=1)]
 
 
 class Tbh(Gradient):
@@ -169,8 +169,8 @@ class Dgh(AnchorBlock):
 class Cimon(Gradient):
     """Weighted targets, views crossed (see `nsh.methods.cimon`)."""
 
-    images: Annotated[int, Field(ge=2)]
-    similar: Annotated[float, Field(gt=0, lt=1)]
+    images: Annotated[Whole, Field(ge=2)]
+    similar: Annotated[Real, Field(gt=0, lt=1)]
     clusters: Count
     contrast: Weight
     temperature: Positive

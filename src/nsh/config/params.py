@@ -5,18 +5,34 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 
-from nsh.config.block import Bits, Block, Count, Positive, Seed, Share
+from nsh.config.block import Bits, Block, Count, Positive, Seed, Share, Truth, Whole
 from nsh.config.methods import Methods
 from nsh.core.errors import ConfigError
+
+
+def _is_known(method: str) -> str:
+    if method not in Methods.model_fields:
+        raise ValueError(f"found {method}, allowed are {', '.join(Methods.model_fields)}")
+    return method
+
+
+def _are_different(items: list[Any]) -> list[Any]:
+    repeated = {str(item) for item in items if items.count(item) > 1}
+    if repeated:
+        raise ValueError(f"found {', '.join(sorted(repeated))} more than once")
+    return items
+
+
+MethodName = Annotated[str, AfterValidator(_is_known)]
 
 
 class Matrix(Block):
     """Which (method, bits) pairs are trained and compared."""
 
-    methods: Annotated[list[str], Field(min_length=1)]
-    bits: Annotated[list[Bits], Field(min_length=1)]
+    methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(_are_different)]
+    bits: Annotated[list[Bits], Field(min_length=1), AfterValidator(_are_different)]
 
 
 class DataSet(Block):
@@ -43,14 +59,14 @@ class Backbone(Block):
 
     name: str
     weights: str
-    image_size: Annotated[int, Field(ge=32, le=1024)]
+    image_size: Annotated[Whole, Field(ge=32, le=1024)]
     resample: Literal["bilinear", "bicubic", "lanczos"]
 
 
 class Embed(Block):
     """How the training images are seen by the backbone."""
 
-    views: Annotated[int, Field(ge=2)]
+    views: Annotated[Whole, Field(ge=2)]
     seed: Seed
     batch: Count
 
@@ -68,10 +84,10 @@ class FineTune(Block):
     learning_rate: Positive
     batch_norm: Literal["frozen", "trained"]
     precision: Literal["fp32", "bf16"]
-    channels_last: bool
-    compile: bool
+    channels_last: Truth
+    compile: Truth
     clip: Positive | None
-    held_out: Annotated[int, Field(ge=0)]
+    held_out: Annotated[Whole, Field(ge=0)]
     patience: Count | None
     keep: Literal["best", "last"]
     checkpoint_minutes: Positive
@@ -123,26 +139,20 @@ class Params(Block):
     encode: Encode
     evaluate: Evaluate
 
-    @model_validator(mode="after")
-    def _methods_are_known(self) -> "Params":
-        known = list(Methods.model_fields)
-        unknown = [method for method in self.matrix.methods if method not in known]
-        if unknown:
-            raise ValueError(f"matrix.methods: found {', '.join(unknown)}, allowed are {', '.join(known)}")
-        return self
-
 
 def read_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check params.yaml.
 
     Raises:
-        ConfigError: the file is missing, is no YAML, or breaks a rule; every broken rule is named by its key.
+        ConfigError: the file cannot be read, is no YAML, or breaks a rule; every broken rule is named by its key.
     """
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
     return _check(values, source=str(path))
 

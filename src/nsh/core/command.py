@@ -1,6 +1,7 @@
 """How a command of this project ends, and how long it took. Knows nothing of what the command does."""
 
 import errno
+import hashlib
 import json
 import signal
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nsh.core.errors import NshError
+from nsh.core.files import atomic_path
+from nsh.core.parent import end_with_dvc
 
 USAGE_EXIT_CODE = 2
 # Beside the outputs, never in them: a duration in an output would make every run differ.
@@ -37,29 +40,28 @@ def run_command(main: Callable[[], None]) -> None:
 
 
 def run_stage(main: Callable[[], None]) -> None:
-    """`run_command`, then say how long the stage took, and note it for `print_times`."""
+    """`run_command`, then say how long the stage took, and note it for `nsh times`; ends with the DVC that began it."""
+
+    def run() -> None:
+        end_with_dvc()
+        main()
+
     start = time.monotonic()
-    run_command(main)
+    run_command(run)
     stage, taken = " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start
     print(f"{taken:8.1f} s  {stage}")
     _note_time(stage, taken)
 
 
-def print_times() -> None:
-    """Print how long the last run of each stage took, slowest first."""
-    if not TIMES.exists():
-        return
-    records = [json.loads(line) for line in TIMES.read_text(encoding="utf-8").splitlines()]
-    seconds = {record["stage"]: record["seconds"] for record in records}
-    print(f"where the time went (last run of each stage; {sum(seconds.values()):.0f} s in all)")
-    for stage, taken in sorted(seconds.items(), key=lambda item: -item[1]):
-        print(f"{taken:8.1f} s  {stage}")
-
-
 def _note_time(stage: str, seconds: float) -> None:
+    """Add a line to `TIMES`; "params" names the copy of params.yaml that the stage ran with, beside it."""
     TIMES.parent.mkdir(parents=True, exist_ok=True)
+    params = Path("params.yaml").read_bytes()
+    name = f"{hashlib.sha256(params).hexdigest()[:16]}.yaml"
+    with atomic_path(TIMES.with_name("params") / name) as partial:
+        partial.write_bytes(params)
     with TIMES.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1)}) + "\n")
+        file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1), "params": name}) + "\n")
 
 
 def _fail(message: str) -> None:

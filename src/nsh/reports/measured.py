@@ -67,7 +67,7 @@ def _read_pair(folder: Path, method: str, bits: int) -> Measured:
         tables = folder / "metrics" / "curves" / key
         curves = {name: read_columns(tables / f"{name}.csv") for name in CURVES}
         precisions = read_columns(tables / "average_precision.csv")["average_precision"]
-        history = read_json(folder / "models" / key / "history.json")
+        history = read_json(tables / "history.json")
     except FileNotFoundError as error:
         raise DataError(f"{error.filename} is not here: run `dvc repro evaluate@{key}`") from error
     protocol = document.pop("protocol")

@@ -1,11 +1,12 @@
 """The retrieval grid: queries drawn at random, and the nearest images of the gallery beside each.
 
 A right answer has a blue frame, a wrong one an orange, crossed frame (seen without colours too); without labels
-frames are grey. Reads no files: images come through a callable.
+frames are grey. Reads no files and searches nothing: images come through a callable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -15,16 +16,12 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.hamming import rank
-from nsh.core.manifest import Codes
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RIGHT, WRONG, NEUTRAL = "#0072B2", "#E66100", "#999999"
 THUMBNAIL = 72  # pixels a side
 GAP = 17  # pixels between two, the distance is written in it
-RESULTS = 10
 MARGIN, HEAD = 100, 56  # pixels for the names and for the title
 
 
@@ -33,66 +30,62 @@ class Side:
     """Images that are searched, or searched with."""
 
     ids: Sequence[str]
-    codes: NDArray[np.uint8]  # [n, bytes]
     labels: NDArray[np.bool_] | None  # [n, classes]
 
 
-def make_side(codes: Codes, *, ids: Sequence[str], labels: NDArray[np.bool_] | None) -> Side:
-    """Codes with the labels [n, classes] that belong to `ids`: an image without a code is left out."""
-    rows = {image_id: row for row, image_id in enumerate(ids)}
-    kept = None if labels is None else labels[[rows[image_id] for image_id in codes.ids]]
-    return Side(codes.ids, codes.codes, kept)
+@dataclass(frozen=True)
+class Line:
+    """One query and what it found, nearest first."""
+
+    query: int  # row of the images that are searched with
+    found: tuple[int, ...]  # rows of the images that are searched
+    distances: tuple[int, ...]
 
 
-def choose_queries(query: Side, *, count: int, seed: int) -> list[int]:
-    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once."""
-    order = np.random.default_rng(seed).permutation(len(query.ids))
-    if query.labels is None:
-        return [int(row) for row in order[:count]]
-    first: list[int] = []
-    again: list[int] = []
-    seen: set[tuple[int, ...]] = set()
-    for row in order:
-        names = tuple(map(int, np.flatnonzero(query.labels[row])))
-        (again if names in seen else first).append(int(row))
-        seen.add(names)
-    return (first + again)[:count]
+def read_lines(table: Mapping[str, NDArray[np.float64]]) -> list[Line]:
+    """The lines of a table of `nsh.core.metrics.find_examples`, one for each query, in its order."""
+    rows = zip(*(table[name].astype(int).tolist() for name in ("query", "gallery", "distance")), strict=True)
+    return [_make_line(query, group) for query, group in groupby(rows, key=lambda row: row[0])]
+
+
+def _make_line(query: int, rows: Iterable[tuple[int, int, int]]) -> Line:
+    _, found, distances = zip(*rows, strict=True)
+    return Line(query, found, distances)
 
 
 def draw_grid(
     query: Side,
     gallery: Side,
     *,
-    rows: Sequence[int],
+    lines: Sequence[Line],
     image: Callable[[str], Image.Image],
     classes: Sequence[str] | None,
     title: str,
 ) -> Figure:
-    """Draw the queries in `rows`, one line each, and their `RESULTS` nearest gallery images.
+    """Draw queries and the gallery images nearest to each.
 
     Args:
         query: what is searched with.
-        gallery: what is searched; equal distances in the order of its rows.
-        rows: of `query`.
+        gallery: what is searched.
+        lines: rows of both, at least one.
         image: from an id to its image.
         classes: names of the labels, None where there are none.
         title: above the grid.
     """
-    nearest, distances = rank(query.codes[list(rows)], gallery.codes, k=RESULTS)
     step, shift = THUMBNAIL + GAP, THUMBNAIL + 3 * GAP
-    width, height = shift + nearest.shape[1] * step, len(rows) * step
+    width, height = shift + len(lines[0].found) * step, len(lines) * step
     with mpl.rc_context({"font.size": 9}):
         figure, axes = _open_figure(width, height)
         figure.text(0.5, 1 - 20 / (height + HEAD), title, ha="center", va="center", fontsize=11)
-        for line, row in enumerate(rows):
-            top = line * step
+        for number, line in enumerate(lines):
+            row, top = line.query, number * step
             _show(axes, image(query.ids[row]), left=0, top=top)
             axes.text(-8, top + THUMBNAIL / 2, _name(query, row, classes), ha="right", va="center")
-            for place, found in enumerate(nearest[line]):
+            for place, found in enumerate(line.found):
                 left = shift + place * step
                 _show(axes, image(gallery.ids[found]), left=left, top=top)
                 _frame(axes, _is_right(query, row, gallery, found), left=left, top=top)
-                axes.text(left + THUMBNAIL / 2, top + THUMBNAIL + 1.5, f"{distances[line, place]}", **_SMALL)
+                axes.text(left + THUMBNAIL / 2, top + THUMBNAIL + 1.5, f"{line.distances[place]}", **_SMALL)
         return figure
 
 

@@ -5,10 +5,14 @@ A commit alone does not say it (results are committed after the run that made th
 before it is evaluated, are the same in every clone, and can be found again in any commit.
 """
 
+import getpass
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +27,41 @@ SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # what a run depends o
 def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
     """Tags that name the code and the data of `pair`; a tag that cannot be known is left out."""
     tags: dict[str, str] = {}
-    commit = _git(folder, "rev-parse", "HEAD")
+    commit = git_output(folder, "rev-parse", "HEAD")
     if commit:
-        changed = _git(folder, "status", "--porcelain", "--", *SOURCES)
+        changed = git_output(folder, "status", "--porcelain", "--", *SOURCES)
         tags |= {"mlflow.source.git.commit": commit, "git_commit": commit, "git_dirty": str(bool(changed)).lower()}
     lock = lock_digest(folder, pair)
     return tags | ({"dvc_lock_md5": lock} if lock else {})
 
 
+def origin_tags() -> dict[str, str]:
+    """Tags that tell who made a run and how: user, program, and the experiment's name under `dvc exp run`."""
+    tags = {"mlflow.source.name": Path(sys.argv[0]).name, "mlflow.source.type": "LOCAL"}
+    with suppress(OSError, KeyError):  # a container's user may have no name
+        tags["mlflow.user"] = getpass.getuser()
+    experiment = os.environ.get("DVC_EXP_NAME", "")
+    return tags | ({"dvc_experiment": experiment} if experiment else {})
+
+
+def committed_differences(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `values`, by their dotted keys in params.yaml, that the last commit's params.yaml has otherwise.
+
+    Empty where there is no commit that has one: then nothing says what the default is.
+    """
+    committed = yaml.safe_load(git_output(folder, "show", "HEAD:./params.yaml") or "null")
+    if not isinstance(committed, Mapping):
+        return {}
+    return {
+        key: value
+        for key, value in values.items()
+        if "." in key and _with_numbers(_look_up(committed, key)) != _with_numbers(value)
+    }
+
+
 def lock_digest(folder: Path, pair: Pair) -> str | None:
     """MD5 of the pair's entries in dvc.lock, download to export; None if one is missing."""
-    stages = _read_lock(folder)
+    stages = read_lock(folder)
     names = [*SHARED_STAGES, f"train@{pair.key}", f"export@{pair.key}"]
     if not set(names) <= stages.keys():
         return None
@@ -46,14 +74,15 @@ def changed_parameters(folder: Path, pair: Pair) -> list[str]:
 
     Empty where dvc.lock does not know the pair: then nothing contradicts params.yaml.
     """
-    stages = _read_lock(folder)
+    stages = read_lock(folder)
     current = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
     names = [*SHARED_STAGES, *(f"{stage}@{pair.key}" for stage in ("train", "export", "encode", "evaluate"))]
-    changed = [key for name in names if name in stages for key in _changed_parameters(stages[name], current)]
+    changed = [key for name in names if name in stages for key in changed_values(stages[name], current)]
     return list(dict.fromkeys(changed))
 
 
-def _changed_parameters(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+def changed_values(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """Keys of an entry of dvc.lock whose values in params.yaml are others."""
     recorded = entry.get("params", {}).get("params.yaml", {})
     return [key for key, value in recorded.items() if _with_numbers(_look_up(current, key)) != _with_numbers(value)]
 
@@ -76,7 +105,8 @@ def _look_up(values: Any, key: str) -> Any:
     return values
 
 
-def _read_lock(folder: Path) -> dict[str, Any]:
+def read_lock(folder: Path) -> dict[str, Any]:
+    """The entries of dvc.lock by the name of their stage; empty where there is none."""
     try:
         lock = yaml.safe_load((folder / "dvc.lock").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,7 +115,7 @@ def _read_lock(folder: Path) -> dict[str, Any]:
     return stages
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git_output(folder: Path, *arguments: str) -> str:
     """Output of a git command, empty where there is no git or no repository."""
     try:
         return subprocess.run(

@@ -17,7 +17,7 @@ from nsh.core.errors import NonFiniteLoss
 from nsh.core.files import sha256_file
 from nsh.tracking.lineage import revision_tags
 from nsh.tracking.results import Pair, numbers
-from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, log_metrics, param_entities
+from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, log_metrics
 from nsh.tracking.store import Store, UnreachableStoreError, open_store, plain_errors
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[Mapping[str, Any]], None]
 RETRY_AFTER = 60.0  # seconds between two tries to reach a store that did not answer
+DURATION = "train_seconds"  # a metric: of the training alone; of one that went on, since it went on
 HINT = "training goes on, `nsh track sync` adds the run afterwards"
 
 
@@ -48,6 +49,7 @@ def training_run(folder: Path, params: Params, *, method: str, bits: int, head: 
         NonFiniteLoss: by the callable, for a record with a number that is NaN or infinite.
     """
     run = _LiveRun(folder, params, pair=Pair(method, bits))
+    start = time.monotonic()
     try:
         yield run.report
     except NonFiniteLoss:
@@ -59,6 +61,7 @@ def training_run(folder: Path, params: Params, *, method: str, bits: int, head: 
     except BaseException:
         run.end("FAILED", tags={})
         raise
+    run.note(DURATION, time.monotonic() - start)
     run.end("FINISHED", tags={"head_sha256": sha256_file(head)})
 
 
@@ -76,9 +79,9 @@ class _LiveRun:
             store = open_store(folder, experiment=experiment_of(params))
             tags = {"source": "training"} | revision_tags(folder, pair)
             with plain_errors(store.uri):
-                self._run_id = create_run(store, pair, tags=tags)
+                end_dead_runs(store)
+                self._run_id = create_run(store, folder, params, pair, tags=tags)
                 self._store = store
-                store.client.log_batch(self._run_id, params=param_entities(params, pair))
 
     def report(self, record: Mapping[str, Any]) -> None:
         values = numbers(record)
@@ -94,6 +97,12 @@ class _LiveRun:
         self._pending += [Metric(CURVE_PREFIX + name, value, now, step) for name, value in values.items()]
         if time.monotonic() >= self._retry_at:
             self._send()
+
+    def note(self, name: str, value: float) -> None:
+        """Keep a figure of the whole training, which `end` sends."""
+        from mlflow.entities import Metric
+
+        self._pending.append(Metric(name, value, int(time.time() * 1000), 0))
 
     def end(self, status: str, *, tags: Mapping[str, str]) -> None:
         self._send()

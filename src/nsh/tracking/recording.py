@@ -17,7 +17,7 @@ from nsh.core.errors import TrackingError
 from nsh.tracking.lineage import changed_parameters, revision_tags
 from nsh.tracking.registration import register
 from nsh.tracking.results import Pair, Results, read_results
-from nsh.tracking.runs import CURVE_PREFIX, create_run, experiment_of, find_runs, log_metrics, param_entities
+from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, find_runs, log_metrics
 from nsh.tracking.store import Store, open_store, plain_errors
 
 if TYPE_CHECKING:
@@ -51,10 +51,14 @@ def record(folder: Path, params: Params, *, method: str, bits: int) -> None:
 def sync(folder: Path, params: Params) -> list[Outcome]:
     """Record every pair of the matrix whose results are on disk and not yet in MLflow. A second call adds nothing.
 
+    Runs whose process died without ending them are ended as KILLED.
+
     Raises:
         TrackingError: MLflow cannot be used, or a pair's metrics are not finite.
     """
     store = open_store(folder, experiment=experiment_of(params))
+    with plain_errors(store.uri):
+        end_dead_runs(store)
     pairs = [Pair(method, bits) for method in params.matrix.methods for bits in params.matrix.bits]
     return [_sync_pair(store, folder, params, pair=pair) for pair in pairs]
 
@@ -86,8 +90,7 @@ def _record(store: Store, folder: Path, params: Params, *, pair: Pair) -> bool:
             return False
         tags = revision_tags(folder, pair) | {"head_sha256": results.head_sha256, "split_sha256": _split(results)}
         if run is None:
-            run_id = create_run(store, pair, tags=tags | {"source": "dvc-cache"})
-            store.client.log_batch(run_id, params=param_entities(params, pair))
+            run_id = create_run(store, folder, params, pair, tags=tags | {"source": "dvc-cache"})
         else:
             run_id = str(run.info.run_id)
             _set_tags(store, run_id, tags)
@@ -122,7 +125,7 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
         store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
     _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
-    store.client.set_terminated(run_id, "FINISHED")
+    store.client.set_terminated(run_id, "FINISHED", end_time=run.info.end_time)  # the training's, where there was one
     _set_tags(store, run_id, {"result_sha256": results.sha256})
 
 

@@ -108,7 +108,13 @@ def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
 
     with atomic_path(to) as partial, tempfile.TemporaryDirectory() as scratch:
         source = f"{version.source}/{ENCODER_FILE}"
-        found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
+        try:
+            found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
+        except FileNotFoundError as error:
+            raise TrackingError(
+                f"the file of {version.name}/{version.version} is not at {source}: "
+                "bring the store's folder mlartifacts back to where mlflow.db is"
+            ) from error
         digest = sha256_file(found)
         if digest != version.tags.get("encoder_sha256"):
             raise TrackingError(

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from nsh.core.errors import TrackingError
 from nsh.core.files import atomic_path
+from nsh.tracking.moved import artifact_root, follow_move
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -100,7 +101,9 @@ def open_store(folder: Path, *, experiment: str) -> Store:
 
 
 def open_client(uri: str) -> "MlflowClient":
-    """A client of the store at `uri`, for runs and models alike; a SQLite file that is missing is made.
+    """A client of the store at `uri`, for runs and models alike.
+
+    A SQLite file that is missing is made; one that was moved learns where its files are now.
 
     Raises:
         UnreachableStoreError: the store does not answer.
@@ -116,7 +119,10 @@ def open_client(uri: str) -> "MlflowClient":
         if database and not database.exists():
             with atomic_path(database) as partial:  # a process killed between two migrations leaves no half database
                 MlflowClient(tracking_uri=f"{SQLITE}{partial}")
-        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        if database:
+            follow_move(database)
+        return client
 
 
 def existing_client(folder: Path) -> tuple["MlflowClient", str]:
@@ -137,6 +143,8 @@ def existing_client(folder: Path) -> tuple["MlflowClient", str]:
 @contextmanager
 def plain_errors(uri: str) -> Iterator[None]:
     """Turn whatever MLflow and the libraries below it raise about the store into `UnreachableStoreError`."""
+    import sqlite3
+
     from filelock import Timeout
     from mlflow.exceptions import MlflowException
     from requests import RequestException
@@ -144,7 +152,7 @@ def plain_errors(uri: str) -> Iterator[None]:
 
     try:
         yield
-    except (MlflowException, RequestException, SQLAlchemyError, Timeout, OSError) as error:
+    except (MlflowException, RequestException, SQLAlchemyError, Timeout, OSError, sqlite3.Error) as error:
         raise UnreachableStoreError(_hide_password(f"MLflow at {uri} failed: {_first_line(error)}", uri)) from error
 
 
@@ -175,7 +183,7 @@ def _database(uri: str) -> Path | None:
 def _artifact_root(uri: str) -> str | None:
     """Artifacts lie beside a SQLite file; a server knows its own place. MLflow itself would take the current folder."""
     database = _database(uri)
-    return (database.parent / "mlartifacts").as_uri() if database else None
+    return artifact_root(database) if database else None
 
 
 def _locked(uri: str) -> AbstractContextManager[object]:

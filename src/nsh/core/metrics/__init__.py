@@ -26,6 +26,7 @@ Knows nothing of files, models or data sets.
 
 from nsh.core.metrics.cosine import cosine_map
 from nsh.core.metrics.evaluation import Evaluation, evaluate
+from nsh.core.metrics.examples import find_examples
 from nsh.core.metrics.paired import Difference, bootstrap_interval, paired_difference
 from nsh.core.metrics.tables import CURVES, PROTOCOL, Table, to_csv
 
@@ -38,6 +39,7 @@ __all__ = [
     "bootstrap_interval",
     "cosine_map",
     "evaluate",
+    "find_examples",
     "paired_difference",
     "to_csv",
 ]

@@ -22,7 +22,11 @@ PROTOCOL = {
 
 
 def to_csv(table: Table) -> str:
-    """CSV text of columns of one length: a header line, then six significant digits a number."""
+    """CSV text of columns of one length: a header line, then integers whole, others with six significant digits."""
     lines = [",".join(table)]
-    lines += [",".join(f"{value:.6g}" for value in row) for row in zip(*table.values(), strict=True)]
+    lines += [",".join(map(_format, row)) for row in zip(*table.values(), strict=True)]
     return "\n".join(lines) + "\n"
+
+
+def _format(value: np.float64 | np.int64) -> str:
+    return str(value) if isinstance(value, np.integer) else f"{value:.6g}"

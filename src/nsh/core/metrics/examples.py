@@ -1,0 +1,53 @@
+"""Some queries and the nearest items of each, for a picture of what the codes find. Knows nothing of images."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.hamming import rank
+from nsh.core.metrics.tables import Table
+
+QUERIES = 8
+RESULTS = 10
+
+
+def find_examples(
+    query_codes: NDArray[np.uint8],
+    gallery_codes: NDArray[np.uint8],
+    query_labels: NDArray[np.bool_] | None,
+    *,
+    seed: int,
+) -> Table:
+    """Some queries, drawn by `seed`, and the `RESULTS` nearest items of each, by (distance, gallery row).
+
+    Args:
+        query_codes: uint8 [q, bytes].
+        gallery_codes: uint8 [g, bytes].
+        query_labels: bool [q, classes], None where there are none.
+        seed: of the draw: the same queries for every code of one split.
+
+    Returns:
+        Columns "query" and "gallery", rows of the two, and "distance", one row an item, nearest first. At most
+        `QUERIES` x `RESULTS` rows, fewer where there are fewer queries or items.
+    """
+    chosen = choose_queries(len(query_codes), query_labels, count=QUERIES, seed=seed)
+    nearest, distances = rank(query_codes[chosen], gallery_codes, k=RESULTS)
+    return {
+        "query": np.repeat(np.asarray(chosen, dtype=np.int64), nearest.shape[1]),
+        "gallery": nearest.ravel(),
+        "distance": distances.ravel().astype(np.int64),
+    }
+
+
+def choose_queries(queries: int, labels: NDArray[np.bool_] | None, *, count: int, seed: int) -> list[int]:
+    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once."""
+    order = np.random.default_rng(seed).permutation(queries)
+    if labels is None:
+        return [int(row) for row in order[:count]]
+    first: list[int] = []
+    again: list[int] = []
+    seen: set[tuple[int, ...]] = set()
+    for row in order:
+        names = tuple(map(int, np.flatnonzero(labels[row])))
+        (again if names in seen else first).append(int(row))
+        seen.add(names)
+    return (first + again)[:count]

@@ -1,0 +1,36 @@
+"""A stage does not outlive the DVC that started it. Knows nothing of what the stage does.
+
+DVC hands a signal on to nobody: without this, SIGTERM to `dvc repro` (a scheduler's, a closed IDE's) would leave a
+training behind that writes into outputs which the next `dvc repro` makes too.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PARENT = os.getppid()  # at import: whoever started this process
+DVC_ROOT = "DVC_ROOT"  # in the environment of what DVC starts; nobody else's process may end with its parent (nohup)
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def end_with_dvc() -> None:
+    """Have the kernel send this process SIGTERM when the DVC that started it ends, even by SIGKILL.
+
+    On Linux alone; elsewhere, and in a process that DVC did not start, nothing happens.
+
+    Raises:
+        SystemExit: DVC has ended already, while this process was starting.
+    """
+    if sys.platform != "linux" or DVC_ROOT not in os.environ:
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != PARENT or _is_adopted():
+        print("stopped: the DVC that started this stage has ended", file=sys.stderr)
+        sys.exit(128 + signal.SIGTERM)
+
+
+def _is_adopted() -> bool:
+    """Whether the parent is not the one that started this process: it is of another session, and this leads none."""
+    session = os.getsid(0)
+    return session != os.getpid() and session != os.getsid(os.getppid())

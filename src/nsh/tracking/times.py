@@ -1,0 +1,43 @@
+"""How long the stages took whose results are here now. Each notes its own time (`nsh.core.command.run_stage`)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nsh.config import Params
+from nsh.core.command import TIMES
+from nsh.tracking.lineage import changed_values, read_lock
+
+
+def stage_times(folder: Path, params: Params) -> dict[str, float]:
+    """Seconds of the last run of each stage, slowest first, by the stage's name in DVC.
+
+    Only stages of the present matrix count, and only runs with the parameters that dvc.lock has for what is here: not
+    those of a profile that was left.
+    """
+    if not (folder / TIMES).exists():
+        return {}
+    lock = read_lock(folder)
+    pairs = {f"{method}-{bits}" for method in params.matrix.methods for bits in params.matrix.bits}
+    records = map(json.loads, (folder / TIMES).read_text(encoding="utf-8").splitlines())
+    seconds = {
+        name: float(record["seconds"])
+        for record in records
+        if (name := _dvc_name(record["stage"])) in lock
+        and name.partition("@")[2] in {"", *pairs}
+        and _ran_with(lock[name], folder / TIMES.with_name("params") / record.get("params", ""))
+    }
+    return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+
+
+def _dvc_name(stage: str) -> str:
+    """The stage's name in DVC, of its name and arguments: "train --method nsh --bits 16" is train@nsh-16."""
+    name, *arguments = stage.split()
+    return "@".join([name, "-".join(arguments[1::2])]) if arguments else name
+
+
+def _ran_with(entry: Mapping[str, Any], params: Path) -> bool:
+    return params.is_file() and not changed_values(entry, yaml.safe_load(params.read_text(encoding="utf-8")))
