@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 
-PATIENCE = 240
+PATIENCE = 600
 """Seconds after which what was waited for never comes: many times what a busy machine of one core needs."""
 
 

@@ -15,7 +15,7 @@ def main() -> None:
 
         act(Path(sys.argv[1]), sys.argv[2])
     else:
-        ranks.NOTICE = PATIENCE  # whether a rank finds out for itself is what is tested, not how soon
+        ranks.NOTICE = ranks.GRACE = PATIENCE  # whether a rank finds out and ends is what is tested, not how soon
         ranks.start_ranks(2)
 
 

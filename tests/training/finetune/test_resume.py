@@ -1,11 +1,11 @@
 """An interrupted run ends as an uninterrupted one, wherever it was cut; another run's state is never taken over."""
 
-import json
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -146,62 +146,63 @@ def test_which_weights_are_kept_is_chosen_without_training_again(tmp_path, tiny,
     assert len(list(tmp_path.rglob("last.ckpt"))) == 1
 
 
+EPOCHS = 24
 PROGRAM = """
-    import json
     import sys
     from pathlib import Path
 
     from nsh.core.command import run_command
-    from nsh.methods.heads import to_bytes
-    from tests.training.finetune.tiny import all_weights, fit, make_loop, make_tiny
+    from tests.training.finetune.tiny import fit, make_loop, make_tiny
     from tests.waiting import await_sigterm
-    import torch
 
     def show(iterable, *, desc="", total=None):
-        if desc == "train":
-            print("steps", total, flush=True)
         for step in iterable:
-            if (desc, step) == ("train", int(sys.argv[2])):
+            if (desc, step) == ("train", 26):  # of 72, in epoch 9
                 await_sigterm("here")
             yield step
 
-    def main():
-        folder, records = Path(sys.argv[1]), []
-        loop = make_loop(folder / "cache", progress=show, keep="best")
-        head = fit(loop, make_tiny().data, records=records, epochs=24)
-        torch.save(all_weights(loop, head), folder / "weights.pt")
-        (folder / "records.json").write_text(json.dumps(records))
-
-    run_command(main)
-"""
-
-
-def start(folder, *, wait_at=-1):
-    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(folder), str(wait_at)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    loop = make_loop(Path(sys.argv[1]), progress=show, keep="best")
+    run_command(lambda: fit(loop, make_tiny().data, epochs=EPOCHS))
+""".replace("EPOCHS", str(EPOCHS))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_process_and_a_second_one_give_the_weights_of_an_uninterrupted_one(tmp_path, tiny, number):
-    with start(tmp_path, wait_at=26) as process:  # of 72, in epoch 9
-        assert [process.stdout.readline() for _ in range(2)] == ["steps 72\n", "here\n"]
+    """The second one is this process."""
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "cut")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout.readline() == "here\n"
         process.send_signal(number)
         _, error = process.communicate()
     assert process.returncode == (128 + number if number == signal.SIGTERM else -number), error
-    assert not (tmp_path / "weights.pt").exists()
-    (checkpoint,) = (tmp_path / "cache").rglob("last.ckpt")
+    (checkpoint,) = (tmp_path / "cut").rglob("last.ckpt")
     position = torch.load(checkpoint, weights_only=True)["position"]
     if number == signal.SIGTERM:
         assert "run the same command again to go on" in error
         assert (position["epoch"], position["step"]) >= (8, 1)
-    with start(tmp_path) as process:
-        said, error = process.communicate()
-    assert process.returncode == 0, error
-    assert said == f"steps {72 - 3 * position['epoch'] - position['step']}\n"
-    records, loop = [], make_loop(tmp_path / "whole", keep="best")
-    expected = all_weights(loop, fit(loop, tiny.data, records=records, epochs=24))
-    assert are_equal(torch.load(tmp_path / "weights.pt", weights_only=True), expected)
-    assert json.loads((tmp_path / "records.json").read_text()) == records
+    found, expected = (train_all(tmp_path / name, tiny.data) for name in ("cut", "whole"))
+    assert (found.steps, expected.steps) == (72 - 3 * position["epoch"] - position["step"], 72)
+    assert are_equal(found.weights, expected.weights)
+    assert found.records == expected.records
+
+
+class Trained(NamedTuple):
+    weights: dict[str, torch.Tensor]
+    records: list[dict[str, float]]
+    steps: int
+
+
+def train_all(cache, data):
+    """The program's run, to its end, and how many steps it took."""
+    records, totals = [], {}
+
+    def count(iterable, *, desc="", total=None):
+        totals[desc] = total
+        return iterable
+
+    loop = make_loop(cache, keep="best", progress=count)
+    weights = all_weights(loop, fit(loop, data, records=records, epochs=EPOCHS))
+    return Trained(weights, records, totals["train"])
 
 
 def test_the_handler_of_sigterm_is_the_callers_again(tmp_path, tiny):
