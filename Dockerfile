@@ -19,10 +19,11 @@ ENV LANG=C.UTF-8 \
 FROM base AS build
 RUN python -m venv --without-pip /opt/nsh
 WORKDIR /build
-COPY pyproject.toml constraints.txt LICENSE NOTICE README.md ./
-RUN mkdir -p src/nsh && touch src/nsh/__init__.py \
+COPY pyproject.toml constraints.txt ./
+RUN mkdir -p src/nsh && touch src/nsh/__init__.py LICENSE NOTICE README.md \
     && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt '.[serve]' \
     && rm -rf build src
+COPY LICENSE NOTICE README.md ./
 COPY src src
 RUN pip --python /opt/nsh/bin/python install --no-cache-dir --no-deps --force-reinstall .
 
@@ -41,21 +42,30 @@ EXPOSE 5000
 CMD ["mlflow", "server", "--host", "0.0.0.0", "--port", "5000", \
      "--backend-store-uri", "sqlite:////mlflow/mlflow.db", "--artifacts-destination", "/mlflow/artifacts"]
 
-# torch's wheels bring CUDA; the host brings the driver (NVIDIA Container Toolkit, docker run --gpus all).
-# Run it on a clone, of which it sees code and data:
+# torch's wheels bring CUDA; the host brings the driver (NVIDIA Container Toolkit, docker run --gpus all). Without a GPU:
+#   docker build -t nsh:train --target train --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu .
+# Run it on a clone, of which it sees code and data, as the clone's owner:
 #   docker run --rm --gpus all --shm-size 2g --user "$(id -u):$(id -g)" -v "$PWD:/workspace" nsh:train
 FROM base AS train
+# The clone may seem to belong to another user: rootless engines and desktops map them.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/* \
+    && git config --system safe.directory '*' \
     && python -m venv --without-pip /opt/nsh && install -d -o 10001 -g 10001 /workspace
 WORKDIR /workspace
-COPY pyproject.toml constraints.txt LICENSE NOTICE README.md ./
-RUN mkdir -p src/nsh && touch src/nsh/__init__.py \
+COPY pyproject.toml constraints.txt ./
+ARG PIP_EXTRA_INDEX_URL
+RUN mkdir -p src/nsh && touch src/nsh/__init__.py LICENSE NOTICE README.md \
     && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt -e '.[serve,train,ops]'
 COPY --chown=10001:10001 . .
+# The copy of the project in the image is in no git repository, which DVC must be told.
+RUN printf '[core]\n    no_scm = true\n' > .dvc/config.local
+# Users without a name or a home have both; what tools keep between two calls goes to /tmp.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
-    HOME=/tmp
+    DVC_SITE_CACHE_DIR=/tmp/dvc \
+    HOME=/tmp \
+    USER=nsh
 USER 10001:10001
 CMD ["dvc", "repro"]
 
@@ -65,11 +75,10 @@ RUN install -d -o 10001 -g 10001 /data
 ENV NSH_MODEL=/data/encoder.onnx \
     NSH_INDEX=/data/index \
     NSH_HOST=0.0.0.0 \
-    NSH_PORT=8000
+    NSH_ADDRESS_FILE=/tmp/nsh-address
 WORKDIR /data
 USER 10001:10001
 EXPOSE 8000
-HEALTHCHECK --interval=15s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"NSH_PORT\"]}/healthz', timeout=4)"]
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s CMD ["nsh", "health"]
 ENTRYPOINT ["nsh"]
 CMD ["serve"]

@@ -20,7 +20,7 @@ help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(READY) .dvc/tmp/plots.html  ## Make .venv with the pinned set of packages
+setup: $(READY) .dvc/tmp/plots.html $(if $(wildcard .git),,.dvc/config.local)  ## Make .venv with the pinned set of packages
 
 # pip, and not a faster installer, because it honours the user's own index, find-links and constraints.
 $(READY): pyproject.toml constraints.txt
@@ -32,6 +32,10 @@ $(READY): pyproject.toml constraints.txt
 # The page that shows DVC's charts without a network.
 .dvc/tmp/plots.html: $(READY) src/nsh/reports/offline_plots.py
 	python -m nsh.reports.offline_plots $@
+
+# The project from an archive (ZIP) is in no git repository, which DVC must be told; its experiments need one.
+.dvc/config.local:
+	printf '[core]\n    no_scm = true\n' > $@
 
 # A profile is a whole params file in params/; it becomes params.yaml, which DVC reads. PROFILE=default leads back.
 .PHONY: repro
@@ -77,7 +81,7 @@ readme: setup  ## Run README's commands, each as printed, where make repro has r
 	python tools/run_readme
 
 .PHONY: image-check
-image-check:  ## Build the image `serve` without Docker, and encode and search in it
+image-check:  ## Build the images without Docker, and train, serve and record in them
 	tools/image_check
 
 .PHONY: check

@@ -1,16 +1,21 @@
 """The command `nsh` as its user starts it."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import typer.main
+from PIL import Image
+from typer.testing import CliRunner
 
 from nsh.cli import app
+from nsh.serving.index import Index
 
 ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests/golden/encoder.onnx"
 
 
 def nsh(*arguments, folder):
@@ -66,3 +71,30 @@ def test_the_parameters_are_checked_whole(tmp_path):
     header, *mistakes = bad.stderr.splitlines()
     assert header == "error: params.yaml has 2 mistake(s):"
     assert [line.split(":")[0].strip() for line in mistakes] == ["matrix.methods", "matrix.bits.0"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user's home, with an encoder and an index in it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copy(GOLDEN, tmp_path)
+    Index.create(tmp_path / "index", bits=16, encoder_sha256="0" * 64)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [["info", "~/encoder.onnx"], ["index", "info", "~/index"]])
+def test_home_is_found_where_no_shell_has_written_it_out(home, words):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [(["--model=~/encoder.onnx", "--out=~/codes"], {}), (["--out", "~/codes"], {"NSH_MODEL": "~/encoder.onnx"})],
+)
+def test_home_is_found_in_options_and_in_the_environment(home, words, environment):
+    (home / "images").mkdir()
+    Image.new("RGB", (8, 8)).save(home / "images" / "black.png")
+    result = CliRunner().invoke(app, ["encode", "~/images", *words], env=environment)
+    assert result.exit_code == 0, result.output
+    assert list((home / "codes").glob("*.npy"))

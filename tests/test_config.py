@@ -156,3 +156,14 @@ def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path, content: bytes) 
 def test_a_folder_in_its_place_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_params(tmp_path)
+
+
+def test_images_may_lie_at_home(values: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    for written, meant in {
+        "~/photos": "/home/somebody/photos",
+        "~no-such-user/x": "~no-such-user/x",
+        "a/~": "a/~",
+    }.items():
+        values["dataset"]["root"] = written
+        assert read(values, tmp_path).dataset.root == Path(meant)

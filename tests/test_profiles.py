@@ -205,6 +205,15 @@ def test_a_profile_may_be_edited_and_taken_again(project: Path) -> None:
     assert (project / "params.yaml").read_text() == "a: 5\n"
 
 
+def test_images_at_home_are_named_by_their_whole_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DVC, which watches the folder, knows no ~."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    (project / "params/one.yaml").write_text("dataset:\n  root: ~/photos  # mine\n")
+    for _ in range(2):
+        assert run(project, "one").returncode == 0
+        assert (project / "params.yaml").read_text() == "dataset:\n  root: /home/somebody/photos  # mine\n"
+
+
 @pytest.mark.parametrize("profile", ["one", "default"])
 def test_settings_that_are_nowhere_else_stay(project: Path, profile: str) -> None:
     (project / "params.yaml").write_text("a: 4\n")

@@ -7,21 +7,38 @@ answer for what they have. A command prints, and leaves the thinking to its room
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from nsh.core.command import run_command
 from nsh.core.errors import ConfigError
+from nsh.core.files import expand_home
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
+from nsh.serving.commands.health import health
 from nsh.serving.commands.index import index
 from nsh.serving.commands.info import info
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
 
+
+class _Commands(typer.core.TyperGroup):
+    """Expands ~ in its arguments: a shell leaves that of `--model=~/encoder.onnx` alone, other callers leave all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_expand_home(word) for word in args])
+
+
+def _expand_home(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{expand_home(value)}"
+
+
 app = typer.Typer(
     name="nsh",
+    cls=_Commands,
     help="Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`).",
     no_args_is_help=True,
     add_completion=False,
@@ -40,6 +57,7 @@ app.add_typer(index, name="index")
 app.command("search")(search)
 app.command("duplicates")(duplicates)
 app.command("serve")(serve)
+app.command("health")(health)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {"onnxruntime": "serve", "faiss": "serve", "fastapi": "serve", "uvicorn": "serve", "mlflow": "ops"}

@@ -180,6 +180,12 @@ def test_a_file_is_copied_and_named_without_its_folder(tmp_path: Path, network: 
     assert same_as(network, info.path)
 
 
+def test_a_file_may_lie_at_home(tmp_path: Path, network: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.pt").write_bytes(saved(network.state_dict()))
+    assert fetch("~/mine.pt", tmp_path).source == "file:mine.pt"
+
+
 def test_none_is_random_and_the_same_each_time(tmp_path: Path) -> None:
     info = fetch("none", tmp_path)
     assert info == weights.WeightsInfo(source="none", path=None, sha256="")

@@ -12,6 +12,7 @@ import pytest
 
 from nsh.core import fetch
 from nsh.core.errors import DownloadError
+from nsh.core.loopback import is_loopback
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 DIGEST = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
@@ -223,3 +224,30 @@ def test_a_dead_proxy_is_named_without_its_password(tmp_path: Path, monkeypatch:
     with pytest.raises(DownloadError, match="through the proxy localhost: check") as caught:
         fetch.download("http://images.invalid/file.bin", cache=tmp_path, digest=DIGEST, limit=LIMIT)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_proxy_is_asked_for_what_is_on_this_machine(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    url = web.address.replace("127.0.0.1", host) + "/file.bin"
+    assert fetch.download(url, cache=tmp_path, digest=DIGEST, limit=LIMIT).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("mlflow.localhost", True),
+        ("0.0.0.0", True),
+        ("10.0.0.1", False),
+        ("localhost.example.org", False),
+        (None, False),
+    ],
+)
+def test_this_machine_is_told_from_others(host: str | None, here: bool) -> None:
+    assert is_loopback(host) is here

@@ -1,5 +1,9 @@
+import json
+import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from tests.waiting import PATIENCE
@@ -104,3 +108,40 @@ def test_importing_the_room_loads_no_mlflow():
     code = "import sys, nsh.tracking; print('mlflow' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "False"
+
+
+@pytest.fixture
+def server():
+    """What answers every question as an MLflow server without experiments does."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.dumps({"experiments": []}).encode()
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("variable", ["no_proxy", "NO_PROXY"])
+def test_no_proxy_stands_before_a_server_on_this_machine(server, monkeypatch, variable):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv(variable, "example.org")
+    client = open_client(f"http://127.0.0.1:{server.server_port}")
+    assert client.search_experiments() == []
+    assert os.environ["no_proxy"] == "example.org,127.0.0.1"  # others' exceptions stay
+    open_client(f"http://127.0.0.1:{server.server_port}")
+    assert os.environ["no_proxy"] == "example.org,127.0.0.1"

@@ -24,7 +24,7 @@ from torchvision.models import WeightsEnum, get_model_weights
 
 from nsh.core.errors import ConfigError, DataError, DownloadError
 from nsh.core.fetch import CACHE, download
-from nsh.core.files import read_json, sha256_bytes, sha256_file, write_json
+from nsh.core.files import expand_home, read_json, sha256_bytes, sha256_file, write_json
 from nsh.core.folders import atomic_folder
 from nsh.core.progress import Progress, no_progress
 
@@ -115,8 +115,8 @@ def _obtain(backbone: str, source: str, *, target: Path, cache: Path, progress: 
     entry = entries.__members__.get(source.removeprefix(f"{entries.__name__}."))
     if entry is not None:
         file, name = _download_entry(entry, cache=cache, progress=progress), f"torchvision:{entry}"
-    elif Path(source).is_file():
-        file, name = Path(source), f"file:{Path(source).name}"
+    elif (own := Path(expand_home(source))).is_file():
+        file, name = own, f"file:{own.name}"
     else:
         raise ConfigError(_unknown(backbone, source))
     _load(file, name)

@@ -1,8 +1,11 @@
-"""What every block of params.yaml is made of: its base, and numbers with their ranges."""
+"""What every block of params.yaml is made of: its base, and numbers and places with what they may be."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+from nsh.core.files import expand_home
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -23,6 +26,7 @@ Positive = Annotated[Real, Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[Real, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[Real, Field(ge=0, le=1)]
 Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
+Place = Annotated[Path, AfterValidator(lambda path: Path(expand_home(str(path))))]
 
 
 class Block(BaseModel):

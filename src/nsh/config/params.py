@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, Field, ValidationError
 
-from nsh.config.block import Bits, Block, Count, Positive, Seed, Share, Truth, Whole
+from nsh.config.block import Bits, Block, Count, Place, Positive, Seed, Share, Truth, Whole
 from nsh.config.methods import Methods
 from nsh.core.errors import ConfigError
 
@@ -39,7 +39,7 @@ class DataSet(Block):
     """Which images, and whether their folders name their classes."""
 
     name: Literal["fashion-mnist", "cifar10", "nuswide", "coco", "folder"]
-    root: Path
+    root: Place
     labels: Literal["folder", "none"]
 
 

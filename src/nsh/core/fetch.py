@@ -1,7 +1,7 @@
 """One file from the web: resumable, checked, whole or absent. Knows nothing of what is in the file.
 
-Proxies are those of the environment (`http_proxy`, `https_proxy`, `no_proxy`). What has arrived is kept in the
-cache folder, so that a download that was cut goes on where it stopped.
+Proxies are those of the environment (`http_proxy`, `https_proxy`, `no_proxy`), and none for this machine itself. What
+has arrived is kept in the cache folder, so that a download that was cut goes on where it stopped.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nsh.core.errors import DownloadError
+from nsh.core.loopback import is_loopback
 from nsh.core.progress import Progress, no_progress
 
 CACHE = Path(".cache/nsh/download")
@@ -159,7 +160,8 @@ def _answer(request: urllib.request.Request) -> http.client.HTTPResponse:
 
     def ask() -> None:
         try:
-            opener = urllib.request.build_opener()  # a fresh one: urlopen's own remembers the first call's proxies
+            # a fresh one: urlopen's own remembers the first call's proxies
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies(request.full_url)))
             box.put(opener.open(request, timeout=_SILENCE_SECONDS))
         except Exception as error:
             box.put(error)
@@ -174,8 +176,12 @@ def _answer(request: urllib.request.Request) -> http.client.HTTPResponse:
     return answer  # type: ignore[no-any-return]
 
 
+def _proxies(url: str) -> dict[str, str]:
+    return {} if is_loopback(urlsplit(url).hostname) else urllib.request.getproxies()
+
+
 def _advice(url: str) -> str:
-    proxy = urllib.request.getproxies().get(urlsplit(url).scheme)
+    proxy = _proxies(url).get(urlsplit(url).scheme)
     if proxy is None:
         return ": check the network, or set http_proxy and https_proxy"
     return f" through the proxy {urlsplit(proxy).hostname or proxy}: check the network and the proxy's settings"

@@ -25,6 +25,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def expand_home(path: str) -> str:
+    """The path with `~` or `~user` at its beginning as a shell expands it; nothing else is changed."""
+    return os.path.expanduser(path)  # noqa: PTH111 - Path drops dots and slashes, and raises for unknown users
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 `text` to `path` atomically."""
     with atomic_path(path) as partial:

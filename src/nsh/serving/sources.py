@@ -19,6 +19,7 @@ from PIL import Image
 
 from nsh.core.errors import ConfigError, DataError
 from nsh.core.fetch import download
+from nsh.core.files import expand_home
 from nsh.core.preprocess import FORMATS
 from nsh.core.progress import Progress, no_progress
 
@@ -114,7 +115,7 @@ def find_model(
         name = re.sub(r"[^\w.-]", "_", source.removeprefix("models:/"))
         return from_registry(source, _made(cache) / "registry" / f"{name}.onnx")
     if not re.match(r"https?://", source):
-        return Path(source)
+        return Path(expand_home(source))
     url, _, fragment = source.partition("#")
     digest = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
     if digest is None or url.endswith("/"):

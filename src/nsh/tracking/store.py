@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from nsh.core.errors import TrackingError
 from nsh.core.files import atomic_path
+from nsh.core.loopback import is_loopback
 from nsh.tracking.moved import artifact_root, follow_move
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def open_client(uri: str) -> "MlflowClient":
     """
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+    _go_round_proxies(uri)
     from mlflow.tracking import MlflowClient
 
     # A fresh database reports each of some fifty migrations.
@@ -195,6 +197,14 @@ def _locked(uri: str) -> AbstractContextManager[object]:
         return nullcontext()
     database.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(f"{database}-lock", timeout=LOCK_TIMEOUT)
+
+
+def _go_round_proxies(uri: str) -> None:
+    """Let no proxy of the environment stand between us and a server on this machine: MLflow asks each it finds."""
+    host = urlsplit(uri).hostname
+    known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    if is_loopback(host) and host not in known.split(","):
+        os.environ["no_proxy"] = f"{known},{host}".lstrip(",")
 
 
 def _first_line(error: Exception) -> str:

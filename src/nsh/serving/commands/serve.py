@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nsh.serving.commands.encode import Model
+from nsh.serving.commands.health import DEFAULT_HOST, DEFAULT_PORT, AddressFile, Host, Port
 
 _LIMITS = "Limits"
 
@@ -18,8 +19,9 @@ def serve(
         Path | None,
         typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to: shows small pictures of items."),
     ] = None,
-    host: Annotated[str, typer.Option(envvar="NSH_HOST", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(envvar="NSH_PORT", min=0, max=65535)] = 8000,
+    host: Host = DEFAULT_HOST,
+    port: Port = DEFAULT_PORT,
+    address_file: AddressFile = None,
     device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
         int | None,
@@ -69,4 +71,4 @@ def serve(
         queue=queue,
         timeout=timeout,
     )
-    run(settings, host=host, port=port)
+    run(settings, host=host, port=port, address_file=address_file)

@@ -1,17 +1,48 @@
 """Listens until it is told to stop, then finishes what is in flight."""
 
 import signal
+import socket
+from pathlib import Path
 
 import uvicorn
 
+from nsh.core.files import write_text
+from nsh.serving.service.address import url_of
 from nsh.serving.service.app import create_app
 from nsh.serving.service.logs import log, start_logs
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
 
 
-def run(settings: Settings, *, host: str, port: int) -> None:
+class _Server(uvicorn.Server):
+    """Writes into the address file where it listens, as soon as it does."""
+
+    def __init__(self, config: uvicorn.Config, address_file: Path | None) -> None:
+        super().__init__(config)
+        self._address_file = address_file
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.started:
+            return
+        host, port, *_ = self.servers[0].sockets[0].getsockname()
+        url = url_of(host, port)
+        if self._address_file is not None:
+            try:
+                write_text(self._address_file, f"{url}\n")
+            except OSError as error:  # the service is none the worse, and `nsh health` knows the usual port
+                log("address file not written", level=30, file=str(self._address_file), reason=str(error))
+        log("listening", address=url)
+
+
+def run(settings: Settings, *, host: str, port: int, address_file: Path | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C; then take no more connections, finish what is in flight, and return.
+
+    Args:
+        settings: what is served, and the limits.
+        host: address to listen at.
+        port: 0: any that is free.
+        address_file: gets the URL at which this machine reaches the service, once it listens.
 
     Raises:
         NshError: encoder or index cannot be opened, or do not belong together.
@@ -30,5 +61,5 @@ def run(settings: Settings, *, host: str, port: int) -> None:
         timeout_graceful_shutdown=int(settings.timeout) + 1,
     )
     log("start", address=f"http://{host}:{port}", items=len(service.library), encoder=service.encoder.sha256[:12])
-    uvicorn.Server(config).run()
+    _Server(config, address_file).run()
     log("stop")

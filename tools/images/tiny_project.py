@@ -1,0 +1,32 @@
+"""Make the project in this folder a tiny one: the profile `quick` on 96 pictures of noise in two colours.
+
+It runs in the image `train`, in a clone (see train.sh).
+"""
+
+from pathlib import Path
+
+import numpy as np
+import yaml
+from PIL import Image
+
+IMAGES, SIDE = 96, 48
+CHANGES = {
+    "matrix": {"bits": [16]},
+    "dataset": {"name": "folder"},
+    "split": {"train": 64, "gallery": 80, "query": 16},
+    "evaluate": {"k": 10},
+}
+
+generator = np.random.default_rng(0)
+for number in range(IMAGES):
+    label = ("red", "blue")[number % 2]
+    pixels = generator.integers(0, 128, (SIDE, SIDE, 3), dtype=np.uint8)
+    pixels[..., ("red", "green", "blue").index(label)] += 127
+    path = Path(f"data/local/{label}/{number:02d}.png")
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+params = yaml.safe_load(Path("params/quick.yaml").read_text())
+for block, values in CHANGES.items():
+    params[block] |= values
+Path("params.yaml").write_text(yaml.safe_dump(params))
