@@ -19,6 +19,14 @@ def serve(
         typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to: shows small pictures of items."),
     ] = None,
     host: Annotated[str, typer.Option(envvar="NSH_HOST", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
+    allowed_hosts: Annotated[
+        str,
+        typer.Option(
+            envvar="NSH_ALLOWED_HOSTS",
+            help="Names that clients may use besides localhost, addresses and, in a container, names without a dot: "
+            "images.example.org,*.lan; * for any.",
+        ),
+    ] = "",
     port: Annotated[int, typer.Option(envvar="NSH_PORT", min=0, max=65535)] = 8000,
     device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
@@ -41,6 +49,9 @@ def serve(
     timeout: Annotated[
         float, typer.Option(envvar="NSH_TIMEOUT", help="Seconds of a request.", rich_help_panel=_LIMITS)
     ] = 30.0,
+    keep_alive: Annotated[
+        int, typer.Option(envvar="NSH_KEEP_ALIVE", help="Seconds of an idle connection.", rich_help_panel=_LIMITS)
+    ] = 75,
 ) -> None:
     """Serve codes and nearest images over HTTP, with a page to try them at /.
 
@@ -68,5 +79,7 @@ def serve(
         max_images=max_images,
         queue=queue,
         timeout=timeout,
+        keep_alive=keep_alive,
+        allowed_hosts=tuple(allowed_hosts.replace(",", " ").split()),
     )
     run(settings, host=host, port=port)
