@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
-from nsh.serving.service.app import create_app
+from nsh.serving.service.run import configure
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
 
@@ -103,8 +103,7 @@ def index_path(gallery, encoder, tmp_path) -> Path:
 
 @contextmanager
 def listening(service: Service) -> Iterator[Client]:
-    config = uvicorn.Config(create_app(service), port=0, log_config=None, access_log=False, lifespan="on")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configure(service, host="127.0.0.1", port=0))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -137,6 +136,22 @@ def connect() -> type[Client]:
 def client(serve) -> Iterator[Client]:
     with serve() as client:
         yield client
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds every inference until the event is set."""
+    gate, entered, run = threading.Event(), threading.Event(), Encoder.run
+
+    def wait(self, batch):
+        if threading.current_thread().name.startswith("encode"):
+            entered.set()
+            assert gate.wait(PATIENCE)
+        return run(self, batch)
+
+    monkeypatch.setattr(Encoder, "run", wait)
+    yield gate, entered
+    gate.set()
 
 
 @pytest.fixture(scope="session")

@@ -48,10 +48,23 @@ def test_a_form_adds_several_and_tells_of_those_it_left_out(client, picture):
     assert [error["name"] for error in answer.json["errors"]] == ["b"]
 
 
-def test_files_need_names_of_their_own(client, picture):
-    for files in ([("a", picture), ("a", picture)], [("", picture)]):
+def test_files_need_names_of_their_own_that_can_be_ids(client, picture):
+    for files in ([("a", picture), ("a", picture)], [("", picture)], [("a" * 1025, picture)]):
         assert client.post_form("/v1/items", files, **BEARER).status == 422
     assert client.get("/v1/info").json["items"] == 30
+
+
+def test_an_id_is_as_long_however_it_comes(client, picture):
+    longest = "a" * 1024
+    assert client.post_form("/v1/items", [(longest, picture)], **BEARER).status == 200
+    assert client.ask("DELETE", f"/v1/items/{longest}", **BEARER).status == 200
+    assert client.ask("DELETE", f"/v1/items/{longest}a", **BEARER).status == 422
+
+
+def test_an_id_that_is_no_utf8_is_refused(client, picture):
+    """`%FF` and `%FE` would both become the replacement character, and one item."""
+    assert client.ask("PUT", "/v1/items/%FF", picture, Content_Type="image/png", **BEARER).status == 422
+    assert client.get("/v1/thumbnail?id=%FF").status == 422
 
 
 @pytest.mark.parametrize("item", [{"code": "00"}, {"code": "fff0", "metadata": {"a": 1}}, {}, {"code": "ffff"}])

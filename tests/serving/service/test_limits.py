@@ -6,9 +6,14 @@ import threading
 
 import pytest
 import uvicorn
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
-from nsh.serving.encoder import Encoder
+from nsh.serving.service import limits
+
+CHUNKED = (
+    b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+CHUNK = b"ffff\r\n" + bytes(0xFFFF) + b"\r\n"
 
 
 def converse(client, sent):
@@ -25,7 +30,7 @@ def converse(client, sent):
 
 def test_a_body_that_says_it_is_too_large_is_refused_unread(serve):
     with serve(max_body=1000) as client:
-        head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1001\r\n\r\n"
+        head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 1001\r\n\r\n"
         answer = converse(client, head)
     assert answer.split()[1] == b"413"
     assert b"urn:nsh:problem:too-large" in answer
@@ -34,10 +39,9 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(serve):
 def test_a_body_that_grows_too_large_is_refused_at_the_chunk_too_many(serve):
     """Without its end: two chunks of 400 bytes are waited on, and are no more than no image once the end has come."""
     with serve(max_body=1000) as client:
-        head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n"
         chunk, end = b"190\r\n" + b"x" * 400 + b"\r\n", b"0\r\n\r\n"
-        assert converse(client, head + 3 * chunk).split()[1] == b"413"
-        assert converse(client, head + 2 * chunk + end).split()[1] == b"422"
+        assert converse(client, CHUNKED + 3 * chunk).split()[1] == b"413"
+        assert converse(client, CHUNKED + 2 * chunk + end).split()[1] == b"422"
 
 
 def test_a_body_of_exactly_the_limit_is_read(serve, picture):
@@ -52,9 +56,74 @@ def test_a_large_upload_gets_its_answer_in_full(serve):
     assert (answer.status, answer.json["limit"], answer.headers["connection"]) == (413, 1000, "close")
 
 
+def pieces():
+    for _ in range(31):
+        yield bytes(2**20)
+
+
+@pytest.mark.parametrize("close", [{}, {"Connection": "close"}])
+@pytest.mark.parametrize(
+    ("path", "kind", "make_body", "status"),
+    [
+        ("/v1/encode", "image/png", lambda: bytes(31 * 2**20), 413),  # said beforehand
+        ("/v1/encode", "image/png", pieces, 413),  # found while it arrives
+        ("/v1/encode", "text/plain", lambda: bytes(15 * 2**20), 415),  # within the limit, and not what is wanted
+        ("/v1/items", "image/png", lambda: bytes(15 * 2**20), 401),
+    ],
+)
+def test_a_client_that_sends_first_and_listens_later_gets_its_answer(client, path, kind, make_body, status, close):
+    assert client.ask("POST", path, make_body(), Content_Type=kind, **close).status == status
+
+
+def test_a_body_without_end_is_not_read_for_ever(serve, monkeypatch):
+    monkeypatch.setattr(limits, "LINGER_BYTES", 100_000)
+    with (
+        serve(max_body=1000) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
+    ):
+        connection.sendall(CHUNKED)
+        while is_open_after(connection, CHUNK):  # for ever, if it were read for ever: pytest ends it
+            pass
+
+
+def is_open_after(connection, sent):
+    try:
+        connection.sendall(sent)
+    except ConnectionError:
+        return False
+    return True
+
+
+def test_who_is_refused_and_neither_sends_nor_leaves_holds_up_nobody(serve, picture, monkeypatch):
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 20)
+    with (
+        serve(max_body=len(picture), queue=1, timeout=20) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
+    ):
+        connection.sendall(CHUNKED + CHUNK)
+        assert connection.recv(65536).split()[1] == b"413"
+        assert client.post_image("/v1/encode", picture).status == 200
+
+
+def test_bodies_that_hardly_arrive_give_way(serve, picture, monkeypatch):
+    monkeypatch.setattr(limits, "GRACE_SECONDS", 0)
+    with serve(queue=1) as client, socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+        connection.sendall(CHUNKED)
+        wait_until(lambda: "nsh_requests_in_flight 1.0" in client.get("/metrics").body.decode())
+        assert client.post_image("/v1/encode", picture).status == 200
+        assert connection.recv(65536).split()[1] == b"408"
+
+
+def test_a_length_beside_chunks_is_refused(client):
+    head = CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n")
+    assert converse(client, head + b"0\r\n\r\n").split()[1] == b"422"
+
+
 def test_a_body_that_does_not_arrive_is_given_up(serve):
     with serve(timeout=0.3) as client:
-        head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 100\r\n\r\nxx"
+        head = (
+            b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 100\r\n\r\nxx"
+        )
         answer = converse(client, head)
         assert answer.split()[1] == b"408"
         assert b"more than the 0.3 seconds allowed" in answer
@@ -65,22 +134,6 @@ def test_pixels_and_images_are_limited(serve, picture):
         assert "4095 pixels" in client.post_image("/v1/encode", picture).json["detail"]
         answer = client.post_form("/v1/encode", [("a", picture)] * 3)
         assert (answer.status, answer.json["type"]) == (413, "urn:nsh:problem:too-many-images")
-
-
-@pytest.fixture
-def held(monkeypatch):
-    """Holds every inference until the event is set."""
-    gate, entered, run = threading.Event(), threading.Event(), Encoder.run
-
-    def wait(self, batch):
-        if threading.current_thread().name.startswith("encode"):
-            entered.set()
-            assert gate.wait(PATIENCE)
-        return run(self, batch)
-
-    monkeypatch.setattr(Encoder, "run", wait)
-    yield gate, entered
-    gate.set()
 
 
 def test_the_request_too_many_is_told_to_come_again_and_the_others_are_served(serve, picture, held):

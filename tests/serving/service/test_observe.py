@@ -50,6 +50,31 @@ def test_machines_that_ask_how_it_is_fill_no_log(client, wait_for):
     assert [line["route"] for line in wait_for("request")] == ["/v1/info"]
 
 
+@pytest.mark.parametrize("method", ["BREW", "get", "X" * 5000])
+def test_methods_of_the_clients_own_are_counted_as_one(client, method):
+    assert client.ask(method, "/v1/info").status == client.ask(f"{method}1", "/v1/info").status == 405
+    lines = [
+        line for line in client.get("/metrics").body.decode().splitlines() if line.startswith("nsh_requests_total")
+    ]
+    assert [line for line in lines if "405" in line] == [
+        'nsh_requests_total{method="other",route="/v1/info",status="405"} 2.0'
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/v1/info", "/", "/openapi.json", "/v1/thumbnail?id=left/00.png"]
+)
+def test_what_answers_get_answers_head_without_a_body(client, path):
+    by_get, by_head = client.get(path), client.ask("HEAD", path)
+    assert (by_head.status, by_head.body) == (200, b"")
+    assert by_head.headers["content-type"] == by_get.headers["content-type"]
+    assert int(by_head.headers["content-length"]) > 0
+
+
+def test_what_is_not_for_get_is_not_for_head(client):
+    assert client.ask("HEAD", "/v1/encode").status == 405
+
+
 def test_a_failure_is_a_problem_with_the_id_of_its_traceback(serve, wait_for, picture, monkeypatch):
     with serve() as client:
         monkeypatch.setattr(Encoder, "run", lambda self, batch: 1 / 0)

@@ -92,6 +92,17 @@ def test_what_is_no_query_is_said(client, document):
     assert (answer.status, answer.json["type"]) == (422, "urn:nsh:problem:invalid")
 
 
+@pytest.mark.parametrize("document", [{"x" * 100_000: 1}, {str(number): 1 for number in range(40_000)}])
+def test_the_answer_to_a_wrong_document_is_short(client, document):
+    answer = client.post_json("/v1/search", document)
+    assert (answer.status, answer.json["type"]) == (422, "urn:nsh:problem:invalid")
+    assert len(answer.body) < 1000
+
+
+def test_a_document_longer_than_any_is_not_looked_at(client):
+    assert client.post_json("/v1/search", {"id": "x" * 600_000}).status == 413
+
+
 def test_an_unknown_item_is_not_found(client):
     assert client.post_json("/v1/search", {"id": "nobody"}).status == 404
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.index import Index
 
+FILES = 256
+
 
 def command(*arguments):
     return [sys.executable, "-m", "nsh.cli", "serve", *map(str, arguments)]
@@ -21,11 +24,12 @@ def command(*arguments):
 @pytest.fixture
 def process(encoder_path, index_path, connect):
     """`nsh serve` in a process of its own, once it listens."""
+    arguments = command("--model", encoder_path, "--index", index_path, "--port", 0, "--threads", 1)
     server = subprocess.Popen(
-        command("--model", encoder_path, "--index", index_path, "--port", 0, "--threads", 1),
+        ["sh", "-c", f'ulimit -n {FILES} && exec "$@"', "sh", *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NSH_MAX_IMAGES": "3"},
+        env={**os.environ, "NSH_MAX_IMAGES": "3", "NSH_ALLOWED_HOSTS": "a.example, *.b.example"},
     )
     lines = []
     for line in server.stderr:
@@ -42,7 +46,7 @@ def process(encoder_path, index_path, connect):
 def test_a_signal_stops_it_in_order(process, picture, stop):
     server, client = process
     assert client.post_image("/v1/encode", picture).status == 200
-    assert client.get("/v1/info").json["limits"]["images"] == 3  # by the environment
+    assert client.get("/v1/info", Host="c.b.example").json["limits"]["images"] == 3  # by the environment
     server.send_signal(stop)
     assert server.wait(PATIENCE) == 0
     events = [json.loads(line)["event"] for line in server.stderr.read().splitlines()]  # every line is JSON
@@ -70,12 +74,28 @@ def test_requests_under_way_are_answered_after_the_signal(process, gallery):
     assert {answer.status for answer in answers} == {200}
 
 
+def test_more_connections_than_files_leave_it_usable_and_the_log_short(process):
+    server, client = process
+    silent = [socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) for _ in range(FILES + 50)]
+    for connection in silent:
+        connection.sendall(b"GET /healthz HT")
+    assert client.get("/v1/info").status == 200
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(PATIENCE) == 0
+    events = [json.loads(line)["event"] for line in server.stderr.read().splitlines()]
+    assert events.count("too many connections") == 1
+    assert len(events) < 20
+    for connection in silent:
+        connection.close()
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "said"),
     [
         (["--queue", "0"], {}, "queue: found 0, allowed are 1 to"),
         (["--images", "nowhere"], {}, "there is no folder nowhere"),
         ([], {"NSH_TOKEN": "short"}, "at least 16 ASCII characters"),
+        (["--allowed-hosts", "http://a.example"], {}, "allowed hosts: found 'http://a.example'"),
         (["--index", "nowhere"], {}, "there is no index in nowhere"),
         (["--device", "abacus"], {}, "abacus"),
     ],

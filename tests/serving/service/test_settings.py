@@ -29,6 +29,18 @@ def test_every_limit_is_at_least_one(name):
         Settings(**PATHS, **{name: 0})
 
 
+def test_connections_outlast_those_of_balancers():
+    assert Settings(**PATHS).keep_alive > 60
+    with pytest.raises(ConfigError, match="keep_alive: found 0, allowed are 1 to 3600"):
+        Settings(**PATHS, keep_alive=0)
+
+
+@pytest.mark.parametrize("name", ["http://a.example", "a.example:80", "*a.example", "a.*", "", "a b"])
+def test_what_is_no_name_of_a_host_is_said(name):
+    with pytest.raises(ConfigError, match=r"allowed hosts: found .* allowed are images.example.org"):
+        Settings(**PATHS, allowed_hosts=("good.example", name))
+
+
 def test_a_token_must_be_sendable():
     with pytest.raises(ConfigError, match="ASCII"):
         Settings(**PATHS, token="ein Schlüssel, der lang genug ist")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsh.serving.service.problems import Problem
-from nsh.serving.service.uploads import Upload, read_images
+from nsh.serving.service.uploads import FIELDS, Upload, read_images
 
 FORM = 'multipart/form-data; boundary="edge"'
 PART = b'--edge\r\nContent-Disposition: form-data; name="image"; filename="%s"\r\n\r\n%s\r\n'
@@ -50,6 +50,12 @@ def test_parts_that_are_no_files_are_passed_over():
     assert read(FORM, TEXT, PART % (b"a", b"x"), END)[0] == [Upload("a", b"x")]
 
 
+def test_parts_that_are_no_files_are_not_counted_as_images():
+    assert read(FORM, PART % (b"a", b"x"), TEXT * FIELDS, END, limit=1)[0] == [Upload("a", b"x")]
+    with pytest.raises(Problem, match="64 fields"):
+        read(FORM, TEXT * (FIELDS + 1), END)
+
+
 def test_a_file_without_a_name_has_none():
     assert read(FORM, PART % (b"", b"x"), END)[0] == [Upload(None, b"x")]
 
@@ -63,7 +69,7 @@ def test_the_part_too_many_ends_the_reading():
             consumed.append(chunk)
             yield chunk
 
-    with pytest.raises(Problem, match="more than the 2 parts") as failure:
+    with pytest.raises(Problem, match="more than the 2 files") as failure:
         asyncio.run(read_images(FORM, stream(), limit=2))
     assert failure.value.kind == "too-many-images"
     assert len(consumed) == 3

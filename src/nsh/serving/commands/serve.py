@@ -22,6 +22,14 @@ def serve(
     host: Host = DEFAULT_HOST,
     port: Port = DEFAULT_PORT,
     address_file: AddressFile = None,
+    allowed_hosts: Annotated[
+        str,
+        typer.Option(
+            envvar="NSH_ALLOWED_HOSTS",
+            help="Names that clients may use besides localhost, addresses and, in a container, names without a dot: "
+            "images.example.org,*.lan; * for any.",
+        ),
+    ] = "",
     device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
         int | None,
@@ -43,6 +51,9 @@ def serve(
     timeout: Annotated[
         float, typer.Option(envvar="NSH_TIMEOUT", help="Seconds of a request.", rich_help_panel=_LIMITS)
     ] = 30.0,
+    keep_alive: Annotated[
+        int, typer.Option(envvar="NSH_KEEP_ALIVE", help="Seconds of an idle connection.", rich_help_panel=_LIMITS)
+    ] = 75,
 ) -> None:
     """Serve codes and nearest images over HTTP, with a page to try them at /.
 
@@ -70,5 +81,7 @@ def serve(
         max_images=max_images,
         queue=queue,
         timeout=timeout,
+        keep_alive=keep_alive,
+        allowed_hosts=tuple(allowed_hosts.replace(",", " ").split()),
     )
     run(settings, host=host, port=port, address_file=address_file)

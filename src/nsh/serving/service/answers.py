@@ -16,6 +16,9 @@ from nsh.serving.service.batching import Outcome
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.uploads import Upload
 
+MAX_DOCUMENT = 512 * 1024  # bytes: all that schemas allow, in UTF-8
+MISTAKES_TOLD = 10  # collecting a hundred thousand holds up every other request for a second
+
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -28,12 +31,16 @@ def parse(schema: type[T], body: bytes) -> T:
     """Read a JSON document.
 
     Raises:
-        Problem: it is not what the schema says.
+        Problem: it is longer than any such document, or not what the schema says.
     """
+    if len(body) > MAX_DOCUMENT:
+        raise Problem("too-large", f"the document has more than the {MAX_DOCUMENT} bytes allowed", limit=MAX_DOCUMENT)
     try:
         return schema.model_validate_json(body)
     except ValidationError as error:
-        raise Problem("invalid", explain(error.errors())) from error
+        count = error.error_count()
+        told = explain(error.errors()) if count <= MISTAKES_TOLD else f"found {count} mistakes: see /openapi.json"
+        raise Problem("invalid", told) from error
 
 
 def explain(errors: Sequence[Any]) -> str:

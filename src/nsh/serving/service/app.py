@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 import nsh
 from nsh.serving.service import items, routes
+from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
 from nsh.serving.service.limits import Limits
 from nsh.serving.service.observe import Observe, record_of
@@ -26,8 +27,8 @@ PAGE = {
 }
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application that asks `service`."""
+def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
+    """The application that asks `service`, for a server that listens at `host`."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -45,6 +46,7 @@ def create_app(service: Service) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # its scripts come from another host
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to wherever the client's own Host header says
     )
     app.state.service = service
     app.include_router(routes.router)
@@ -52,6 +54,7 @@ def create_app(service: Service) -> FastAPI:
     _add_page(app)
     _add_problems(app)
     settings = service.settings
+    app.add_middleware(Admission, hosts=Hosts(host, allowed=settings.allowed_hosts))  # the innermost of the three
     app.add_middleware(
         Limits,
         max_body=settings.max_body,
@@ -85,7 +88,7 @@ def _add_problems(app: FastAPI) -> None:
 
     async def unknown(request: Request, error: HTTPException) -> Response:
         if error.status_code == 405:
-            return await answer(request, Problem("method-not-allowed", f"{request.method} is not for this address"))
+            return await answer(request, Problem("method-not-allowed", "not this method here: see /openapi.json"))
         return await answer(request, Problem("not-found", "there is nothing at this address: see /openapi.json"))
 
     app.add_exception_handler(Problem, answer)  # type: ignore[arg-type]

@@ -2,12 +2,13 @@
 
 import hmac
 from asyncio import get_running_loop
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.security import HTTPBearer
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from nsh.core.errors import CodesError, UnreadableImage
@@ -15,8 +16,9 @@ from nsh.serving.service import answers, schemas
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of
 from nsh.serving.service.service import Service
-from nsh.serving.service.uploads import media_type
+from nsh.serving.service.uploads import Upload, media_type
 
+_ID = TypeAdapter(schemas.Id)
 _BEARER = HTTPBearer(auto_error=False, description="the value of NSH_TOKEN")
 
 
@@ -45,9 +47,7 @@ async def add_items(request: Request) -> Response:
     """Add or update items from a form's files, each under its file name as id; unreadable ones are left out."""
     service = service_of(request)
     uploads = await receive_images(request, limit=service.settings.max_images)
-    names = [upload.name or "" for upload in uploads]
-    if not all(names) or len(set(names)) < len(names) or any("\0" in name for name in names):
-        raise Problem("invalid", "every file needs a file name of its own, without NUL: it becomes the item's id")
+    names = _ids(uploads)
     outcomes = await service.batcher.encode([upload.content for upload in uploads])
     answers.require_one(outcomes)
     codes = {name: code for name, code in zip(names, outcomes, strict=True) if not isinstance(code, UnreadableImage)}
@@ -61,7 +61,8 @@ async def put_item(
     request: Request,
     id: schemas.Id,
     metadata: Annotated[
-        list[schemas.Text] | None, Query(description="key=value, repeated; in place of all it had; for an image")
+        list[schemas.Text] | None,
+        Query(max_length=schemas.MAX_COLUMNS, description="key=value, repeated; in place of all it had; for an image"),
     ] = None,
 ) -> Response:
     """Add or update one item from an image, or from JSON with its code and metadata."""
@@ -87,6 +88,16 @@ async def delete_item(request: Request, id: schemas.Id) -> Response:
     await find_item(service, id)
     await _change(service, lambda: service.library.remove(id))
     return _changed(service, 1, [])
+
+
+def _ids(uploads: Sequence[Upload]) -> list[str]:
+    try:
+        names = [_ID.validate_python(upload.name) for upload in uploads]
+    except ValidationError as error:
+        raise Problem("invalid", f"file name, which becomes the item's id: {error.errors()[0]['msg']}") from error
+    if len(set(names)) < len(names):
+        raise Problem("invalid", "found a file name twice: it becomes the item's id, so every file needs its own")
+    return names
 
 
 def _pairs(metadata: list[str]) -> dict[str, str]:

@@ -5,19 +5,72 @@ large, at the byte that is too many. Knows nothing of images.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nsh.serving.service.metrics import Metrics
-from nsh.serving.service.observe import Record, record_of
+from nsh.serving.service.observe import PROBES, record_of
 from nsh.serving.service.problems import Problem, respond
+from nsh.serving.service.settings import MIB
 
-LINGER_SECONDS = 1.0
-ALWAYS = ("/healthz", "/readyz", "/metrics")  # a busy service must still be able to say so
+LINGER_SECONDS = 2.0  # without a byte, while a client finishes what it is sending
+LINGER_BYTES = 64 * MIB  # or twice the largest body allowed, where that is more
+GRACE_SECONDS = 1.0  # before a body's speed is looked at
+SLOWEST = 1024  # bytes of a body a second: a slower one gives way to another request when there is no more room
 
 
 class _Overflow(Exception):
     """The body has grown too large; no layer within knows this error, so it ends the request here."""
+
+
+class _Exchange:
+    """One request's body as it arrives, and its answer, whose end is held back until the body is here.
+
+    A connection closed on unread bytes would take the answer down with it.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.record = record_of(scope)
+        self.start = asyncio.get_running_loop().time()
+        self.arrived = not {b"content-length", b"transfer-encoding"} & dict(scope["headers"]).keys()
+        self._receive = receive
+        self._send = send
+        self._held = False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the body hardly arrives."""
+        seconds = asyncio.get_running_loop().time() - self.start
+        return not self.arrived and seconds > GRACE_SECONDS and self.record.bytes_in < SLOWEST * seconds
+
+    async def receive(self) -> Message:
+        """The next piece of the body, counted."""
+        message = await self._receive()
+        self.record.bytes_in += len(message.get("body", b""))
+        self.arrived = not message.get("more_body", False)  # a client that is gone sends no more
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a piece of the answer, all but the end of it."""
+        if message["type"] == "http.response.body" and not message.get("more_body", False) and not self.arrived:
+            self._held = True
+            message = {**message, "more_body": True}
+        await self._send(message)
+
+    async def end(self, *, until: float, most: int) -> None:
+        """Drop what still comes, `most` bytes in all, until the loop's time `until`; then send the end."""
+        if not self._held:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            while not self.arrived and self.record.bytes_in < most:
+                async with asyncio.timeout_at(min(until, loop.time() + LINGER_SECONDS)):
+                    await self.receive()
+        except TimeoutError:
+            pass
+        await self._send({"type": "http.response.body", "body": b""})
 
 
 class Limits:
@@ -29,84 +82,81 @@ class Limits:
         self._queue = queue
         self._timeout = timeout
         self._metrics = metrics
-        self._in_flight = 0
+        self._in_flight: dict[_Exchange, asyncio.Timeout] = {}  # in the order in which they came
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on if it keeps within the limits."""
-        if scope["type"] != "http" or scope["path"] in ALWAYS:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        record = record_of(scope)
+        exchange = _Exchange(scope, receive, send)
         try:
-            self._check_door(scope)
+            self._check_head(scope)
+            await self._pass_on(scope, exchange)
         except Problem as problem:
-            await self._refuse(problem, record, receive, send)
-            return
-        self._in_flight += 1
-        self._metrics.in_flight.set(self._in_flight)
-        try:
-            await self._pass_on(record, scope, receive, send)
-        finally:
-            self._in_flight -= 1
-            self._metrics.in_flight.set(self._in_flight)
+            await self._refuse(problem, scope, exchange)
+        until = exchange.start + self._timeout + LINGER_SECONDS
+        await exchange.end(until=until, most=max(2 * self._max_body, LINGER_BYTES))
 
-    def _check_door(self, scope: Scope) -> None:
-        if self._in_flight >= self._queue:
-            raise Problem("overloaded", f"{self._queue} requests are in work or waiting already: come again")
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self._max_body:
+    def _check_head(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        if {b"content-length", b"transfer-encoding"} <= headers.keys():
+            raise Problem("invalid", "found Content-Length and Transfer-Encoding: send one of them")
+        if int(headers.get(b"content-length", b"0")) > self._max_body:
             raise self._too_large()
 
     def _too_large(self) -> Problem:
         return Problem("too-large", f"the body has more than the {self._max_body} bytes allowed", limit=self._max_body)
 
-    async def _pass_on(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
-        arrived = not {b"content-length", b"transfer-encoding"} & dict(scope["headers"]).keys()
+    @contextmanager
+    def _place(self, exchange: _Exchange, limit: asyncio.Timeout) -> Iterator[None]:
+        """A place among the requests in flight."""
+        if len(self._in_flight) >= self._queue:
+            self._make_room()
+        self._in_flight[exchange] = limit
+        self._metrics.in_flight.set(len(self._in_flight))
+        try:
+            yield
+        finally:
+            self._in_flight.pop(exchange, None)
+            self._metrics.in_flight.set(len(self._in_flight))
 
-        async def receive_counted() -> Message:
-            nonlocal arrived
-            message = await receive()
-            if message["type"] == "http.request":
-                record.bytes_in += len(message.get("body", b""))
-                arrived = not message.get("more_body", False)
-                if record.bytes_in > self._max_body:
-                    raise _Overflow
+    def _make_room(self) -> None:
+        for exchange, limit in self._in_flight.items():
+            if exchange.is_slow and not limit.expired():
+                limit.reschedule(0)  # its time is up now
+                del self._in_flight[exchange]
+                return
+        raise Problem("overloaded", f"{self._queue} requests are in work or waiting already: come again")
+
+    async def _pass_on(self, scope: Scope, exchange: _Exchange) -> None:
+        async def receive_limited() -> Message:
+            message = await exchange.receive()
+            if exchange.record.bytes_in > self._max_body:
+                raise _Overflow
             return message
 
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                await self.app(scope, receive_counted, send)
+                # those who ask how it is need no place: a busy service must be able to say so
+                with nullcontext() if scope["path"] in PROBES else self._place(exchange, limit):
+                    await self.app(scope, receive_limited, exchange.send)
         except _Overflow:
-            await self._refuse(self._too_large(), record, receive, send)
+            raise self._too_large() from None
         except TimeoutError:
             if not limit.expired():
                 raise
-            kind = "out-of-time" if arrived else "too-slow"
-            problem = Problem(kind, f"more than the {self._timeout:g} seconds allowed have passed")
-            await self._refuse(problem, record, receive, send)
+            raise self._too_late(exchange) from None
 
-    async def _refuse(self, problem: Problem, record: Record, receive: Receive, send: Send) -> None:
-        """Answer, then let the client finish what it is sending for a moment.
+    def _too_late(self, exchange: _Exchange) -> Problem:
+        passed = f"more than the {self._timeout:g} seconds allowed have passed"
+        if exchange.arrived:
+            return Problem("out-of-time", passed)
+        return Problem("too-slow", f"{passed}, or less than {SLOWEST} bytes a second came while others waited")
 
-        A connection closed on unread bytes would take the answer down with it.
-        """
+    async def _refuse(self, problem: Problem, scope: Scope, exchange: _Exchange) -> None:
         self._metrics.refused.labels(problem.kind).inc()
-        if record.status:  # the answer is on its way already; nothing can be put right
-            return
-        response = respond(problem, request_id=record.request_id, headers={"Connection": "close"})
-        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-        await send({"type": "http.response.body", "body": bytes(response.body), "more_body": True})
-        await self._drain(receive)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _drain(self, receive: Receive) -> None:
-        remaining = self._max_body
-        try:
-            async with asyncio.timeout(LINGER_SECONDS):
-                while remaining > 0:
-                    message = await receive()
-                    remaining -= len(message.get("body", b""))
-                    if message["type"] != "http.request" or not message.get("more_body", False):
-                        return
-        except TimeoutError:
-            return
+        record = exchange.record
+        if not record.status:  # else the answer is on its way already, and nothing can be put right
+            answer = respond(problem, request_id=record.request_id, headers={"Connection": "close"})
+            await answer(scope, exchange.receive, exchange.send)

@@ -22,6 +22,7 @@ class Metrics:
         )
         self.in_flight = Gauge("nsh_requests_in_flight", "Requests in work or waiting", registry=registry)
         self.refused = Counter("nsh_requests_refused", "Requests refused by a limit", ["limit"], registry=registry)
+        self.closed = Counter("nsh_connections_closed", "Connections closed on a client", ["reason"], registry=registry)
         self.images = Counter("nsh_images", "Images decoded, or not", ["outcome"], registry=registry)
         self.batches = Histogram(
             "nsh_batch_images", "Images that shared one inference", buckets=SIZES, registry=registry

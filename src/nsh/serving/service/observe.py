@@ -18,7 +18,8 @@ from nsh.serving.service.metrics import Metrics
 from nsh.serving.service.problems import Problem, respond
 
 RECORD = "nsh.record"
-QUIET = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines
+PROBES = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,6 +39,7 @@ class Record:
     """What the log says about one request; layers below fill it in."""
 
     request_id: str
+    method: str  # one of METHODS, or "other": clients invent methods, and each would be a time series of its own
     status: int = 0
     bytes_in: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +64,10 @@ class Observe:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        record = scope[RECORD] = Record(_request_id(scope))
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        record = Record(_request_id(scope), method)
+        # whoever is asked by GET is asked by HEAD too; the server leaves the body out
+        scope = {**scope, RECORD: record, "method": "GET" if method == "HEAD" else scope["method"]}
 
         async def send_observed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -89,14 +94,14 @@ class Observe:
         seconds = time.perf_counter() - record.start
         route = getattr(scope.get("route"), "path", "none")
         status = record.status or 499  # the client went away
-        self._metrics.requests.labels(route, scope["method"], str(status)).inc()
+        self._metrics.requests.labels(route, record.method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
-        if route in QUIET and status == 200:
+        if route in PROBES and status == 200:
             return
         log(
             "request",
             request_id=record.request_id,
-            method=scope["method"],
+            method=record.method,
             route=route,
             status=status,
             milliseconds=round(seconds * 1000, 1),

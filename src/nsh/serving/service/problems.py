@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
+LONGEST_DETAIL = 500  # characters; some of it may be the client's own
 
 
 class Kind(NamedTuple):
@@ -21,8 +22,10 @@ class Kind(NamedTuple):
 
 
 KINDS = {
+    "unknown-host": Kind(400, "This service does not go by that name"),
     "unauthorized": Kind(401, "A valid bearer token is needed"),
     "read-only": Kind(403, "This service does not change its index"),
+    "cross-site": Kind(403, "Not for pages of other sites"),
     "not-found": Kind(404, "There is no such thing"),
     "method-not-allowed": Kind(405, "Not with this method"),
     "too-slow": Kind(408, "The request did not arrive in time"),
@@ -63,11 +66,12 @@ class Problem(Exception):
 def respond(problem: Problem, *, request_id: str, headers: Mapping[str, str] | None = None) -> Response:
     """The problem as a response."""
     kind = KINDS[problem.kind]
+    detail = problem.detail
     document = {
         "type": f"urn:nsh:problem:{problem.kind}",
         "title": kind.title,
         "status": kind.status,
-        "detail": problem.detail,
+        "detail": detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]} …",
         "request_id": request_id,
         **problem.members,
     }

@@ -78,9 +78,11 @@ async def search(
     request: Request,
     k: Annotated[int | None, Query(ge=1, le=MAX_HITS, description="items at most")] = None,
     radius: Annotated[int | None, Query(ge=0, le=512, description="bits that may differ, at most")] = None,
-    id_prefix: Annotated[str | None, Query(max_length=1024)] = None,
-    column: Annotated[str | None, Query(max_length=1024, description="of the metadata, with `value`")] = None,
-    value: Annotated[str | None, Query(max_length=1024)] = None,
+    id_prefix: Annotated[str | None, Query(max_length=schemas.MAX_TEXT)] = None,
+    column: Annotated[
+        str | None, Query(max_length=schemas.MAX_TEXT, description="of the metadata, with `value`")
+    ] = None,
+    value: Annotated[str | None, Query(max_length=schemas.MAX_TEXT)] = None,
 ) -> Response:
     """The items nearest to an image, a code or an item: the nearest `k`, or all within `radius`, or both.
 
@@ -136,7 +138,7 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
 
 
 @router.get("/v1/thumbnail", responses={200: {"content": {"image/webp": {}}}}, response_class=Response)
-async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_length=1024)]) -> Response:
+async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_length=schemas.MAX_TEXT)]) -> Response:
     """A small picture of an item, where the service was given the images."""
     service = service_of(request)
     try:

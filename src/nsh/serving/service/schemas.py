@@ -4,9 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Id = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=1024)]
+MAX_TEXT = 1024  # characters
+MAX_COLUMNS = 64  # of one item's metadata
+Id = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=MAX_TEXT)]
 Code = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{2,128}$")]
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=1024)]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=MAX_TEXT)]
 
 
 class _Strict(BaseModel):
@@ -24,7 +26,9 @@ class NewItem(_Strict):
     """An item given by its code."""
 
     code: Code = Field(description="in hexadecimal, most significant bit first")
-    metadata: dict[Text, Text] | None = Field(None, max_length=64, description="in place of all it had; null leaves it")
+    metadata: dict[Text, Text] | None = Field(
+        None, max_length=MAX_COLUMNS, description="in place of all it had; null leaves it"
+    )
 
 
 class Encoded(_Strict):

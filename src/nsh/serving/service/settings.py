@@ -1,5 +1,6 @@
 """What a person may set about the service, checked before anything is opened. Knows nothing of HTTP."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,9 @@ _RANGES = {
     "queue": (1, 100_000),
     "timeout": (0.1, 3600.0),
     "refresh": (0.05, 3600.0),
+    "keep_alive": (1, 3600),
 }
+_HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,8 @@ class Settings:
     max_images: int = 16  # in one request
     queue: int = 64  # requests in work or waiting; the next one is told to come again
     timeout: float = 30.0  # seconds that one request may take, arrival included
+    keep_alive: int = 75  # seconds that a connection may be idle: longer than balancers keep theirs, mostly 60
+    allowed_hosts: tuple[str, ...] = ()  # what clients may call the service besides its own names; see admission.Hosts
     refresh: float = 2.0  # seconds between two looks for a newer version of the index
 
     def __post_init__(self) -> None:
@@ -53,6 +58,11 @@ class Settings:
             f"{name}: found {getattr(self, name)}, allowed are {low} to {high}"
             for name, (low, high) in _RANGES.items()
             if not low <= getattr(self, name) <= high
+        ]
+        faults += [
+            f"allowed hosts: found {name!r}, allowed are images.example.org, *.example.org, * for any"
+            for name in self.allowed_hosts
+            if not _HOST.fullmatch(name)
         ]
         if self.images is not None and not self.images.is_dir():
             faults.append(f"images: there is no folder {self.images}")

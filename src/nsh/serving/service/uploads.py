@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
+FIELDS = 64  # parts of a form that are no files
 
 
 class Upload(NamedTuple):
@@ -64,13 +65,13 @@ async def _read_form(content_type: str, stream: AsyncIterator[bytes], *, limit: 
 
 
 class _Form:
-    """Gathers the parts that are files; parts without a file name are passed over and not kept."""
+    """Gathers the parts that are files; parts without a file name, up to `FIELDS`, are passed over and not kept."""
 
     def __init__(self, limit: int) -> None:
         self.uploads: list[Upload] = []
         self.ended = False
         self._limit = limit
-        self._parts = 0
+        self._files = self._fields = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._field = self._value = b""
         self._name: str | None = None
@@ -89,9 +90,6 @@ class _Form:
         }
 
     def _begin(self) -> None:
-        self._parts += 1
-        if self._parts > self._limit:
-            raise Problem("too-many-images", f"the form has more than the {self._limit} parts allowed: send fewer")
         self._headers, self._content, self._name = [], None, None
         self._field = self._value = b""
 
@@ -109,6 +107,17 @@ class _Form:
         disposition = dict(self._headers).get(b"content-disposition", b"")
         self._name = _file_name(disposition)
         self._content = bytearray() if self._name is not None else None
+        self._count()
+
+    def _count(self) -> None:
+        if self._content is not None:
+            self._files += 1
+        else:
+            self._fields += 1
+        if self._files > self._limit:
+            raise Problem("too-many-images", f"the form has more than the {self._limit} files allowed: send fewer")
+        if self._fields > FIELDS:
+            raise Problem("invalid", f"the form has more than the {FIELDS} fields allowed beside files: none is used")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._content is not None:

@@ -1,0 +1,127 @@
+"""What a client owes on its connection, how long it may owe it, and how many connections there may be.
+
+uvicorn has no deadline for a request's head, and answers 503 to everybody once there are too many connections, hence
+this subclass of its protocol. `Limits` sees a request when its head is complete; this is for before and after.
+"""
+
+import asyncio
+import resource
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nsh.serving.service.limits import LINGER_SECONDS
+from nsh.serving.service.logs import log
+from nsh.serving.service.metrics import Metrics
+
+IDLE_CONNECTIONS = 1000
+SPARE_SECONDS = LINGER_SECONDS + 5.0  # past the time limit of a request: by then its answer is not being read
+QUIET_SECONDS = 60.0  # between two lines of the log about too many connections
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class ConnectionLimits:
+    """All connections: when there are too many, the one that has kept the service waiting longest is closed.
+
+    Attributes:
+        timeout: seconds that a client may take for what it owes.
+        backlog: connections to take from the system at once.
+    """
+
+    def __init__(self, *, queue: int, timeout: float, metrics: Metrics) -> None:
+        """Allow idle connections besides `queue` requests in work, and keep half of the open files for the rest."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        files = 2**20 if files == resource.RLIM_INFINITY else files
+        self.timeout = timeout
+        self.backlog = max(1, min(2048, files // 10))  # three times as many may be on their way in and out
+        self._limit = min(queue + IDLE_CONNECTIONS, files // 2)
+        self._metrics = metrics
+        self._silent_until = 0.0
+        self._untold = 0
+
+    def make_room(self, connections: set[Any]) -> None:
+        """Close the oldest connection that has no request in work, if there is one too many."""
+        if len(connections) > self._limit:
+            oldest = min((each for each in connections if each.is_waiting), key=lambda each: each.since)
+            connections.discard(oldest)
+            self.close(oldest, "limit")
+            self._tell()
+
+    def close(self, connection: "Connection", reason: str) -> None:
+        """Close at once; what was not sent by now is not wanted."""
+        self._metrics.closed.labels(reason).inc()
+        connection.transport.abort()
+
+    def _tell(self) -> None:
+        self._untold += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._silent_until:
+            log("too many connections", level=30, limit=self._limit, closed=self._untold)
+            self._silent_until, self._untold = now + QUIET_SECONDS, 0
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection, with a deadline at all times. uvicorn's own timer runs between two requests.
+
+    Attributes:
+        since: the loop's time at which the deadline was set.
+    """
+
+    def __init__(self, *arguments: Any, limits: ConnectionLimits, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.since = 0.0
+        self._limits = limits
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is in work: none has come in full, or the last one is answered."""
+        return self.cycle is None or self.cycle.response_started
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the head of a request."""
+        super().connection_made(transport)
+        self._wait(self._limits.timeout)
+        self._limits.make_room(self.connections)
+
+    def data_received(self, data: bytes) -> None:
+        """Start a request if its head is complete; more of a head that is not complete wins no time."""
+        cycle = self.cycle
+        super().data_received(data)
+        if self.cycle is not cycle:
+            self._wait(self._limits.timeout + SPARE_SECONDS)
+        elif self._deadline is None:
+            self._wait(self._limits.timeout)
+
+    def on_response_complete(self) -> None:
+        """Start the next request if it is here; or wait for it, or for the client to read the answer."""
+        cycle = self.cycle
+        self._wait(None)
+        super().on_response_complete()
+        if self.cycle is not cycle:
+            self._wait(self._limits.timeout + SPARE_SECONDS)
+        elif self.transport.is_closing():
+            self._wait(self._limits.timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadline."""
+        self._wait(None)
+        super().connection_lost(exc)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close what uvicorn's timer has found idle, whether or not the last answer was read."""
+        self.transport.abort()
+
+    def _should_upgrade(self) -> bool:
+        return False  # plain HTTP answers, without a warning in the log for each client that asks
+
+    def _wait(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.since = self.loop.time()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        if self.is_waiting and not self.transport.is_closing() and self.conn.trailing_data[0]:
+            self.transport.write(_TIMEOUT)
+        self._limits.close(self, "deadline")
