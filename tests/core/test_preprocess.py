@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE
 
 from nsh.core import preprocess
 from nsh.core.errors import ConfigError, UnreadableImage
-from nsh.core.preprocess import RESAMPLES, load_image, to_input
+from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, to_input
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 IMAGES = sorted((GOLDEN / "images").iterdir())
@@ -286,12 +286,21 @@ class TestPixelLimit:
         with pytest.raises(UnreadableImage, match=f"more than the {preprocess.MAX_PIXELS} pixels allowed"):
             load_image(bomb)
 
-    def test_the_limit_holds_for_images_and_arrays_too(self, monkeypatch):
-        monkeypatch.setattr(preprocess, "MAX_PIXELS", 15)
+    def test_the_limit_holds_for_images_and_arrays_too(self):
         for source in (Image.new("RGB", (4, 4)), np.zeros((4, 4), dtype=np.uint8)):
-            with pytest.raises(UnreadableImage, match="4 x 4 is more than the 15 pixels allowed"):
-                load_image(source)
-        assert load_image(Image.new("RGB", (5, 3))).size == (5, 3)
+            with pytest.raises(UnreadableImage, match=r"4 x 4 is more than the 15 pixels allowed.*--max-pixels"):
+                load_image(source, max_pixels=15)
+        assert load_image(Image.new("RGB", (5, 3)), max_pixels=15).size == (5, 3)
+
+    def test_phones_photographs_are_within_it(self):
+        assert preprocess.MAX_PIXELS >= 16_320 * 12_240  # 200 megapixels
+
+    @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "WEBP"])
+    def test_pillows_own_limit_is_neither_asked_nor_changed(self, kind, monkeypatch):
+        content = encoded(Image.fromarray(MADE.picture()), kind)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # warns from there on, raises from twice that
+        assert load_image(content).size == (MADE.WIDTH, MADE.HEIGHT)
+        assert Image.MAX_IMAGE_PIXELS == 10
 
 
 class TestInput:
