@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as st_numpy
 from PIL import Image, PngImagePlugin
 from tests.waiting import PATIENCE
 
-from nsh.core import preprocess
 from nsh.core.errors import ConfigError, UnreadableImage
+from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, to_input
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -206,6 +206,22 @@ class TestUnreadable:
                 refused += 1
         assert refused > 20
 
+    @pytest.mark.parametrize("kind", FORMATS)
+    def test_so_does_every_broken_byte_of_every_format(self, kind):
+        generator = np.random.default_rng(0)
+        whole = encoded(Image.fromarray(MADE.picture()), kind)
+        refused = 0
+        for _ in range(60):
+            content = np.frombuffer(whole, dtype=np.uint8).copy()
+            places = generator.integers(0, min(len(content), 400), 4)  # headers lie in front
+            content[places] = generator.integers(0, 256, 4)
+            try:
+                assert load_image(content.tobytes(), max_pixels=10**6).mode == "RGB"
+            except UnreadableImage as error:
+                refused += 1
+                assert "\n" not in str(error)
+        assert refused
+
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
@@ -278,12 +294,12 @@ class TestUnreadable:
 class TestPixelLimit:
     @pytest.mark.parametrize("many", [False, True], ids=["over Pillow's warning", "over Pillow's error"])
     def test_a_bomb_is_refused_before_it_is_decoded(self, many):
-        size = preprocess.MAX_PIXELS // 1000 + 1
+        size = MAX_PIXELS // 1000 + 1
         bomb = encoded(Image.new("1", (1, 1)), "PNG")
         width = (size * (3 if many else 1)).to_bytes(4, "big")
         header = b"IHDR" + width + (1000).to_bytes(4, "big") + bomb[24:29]
         bomb = bomb[:12] + header + PngImagePlugin._crc32(header).to_bytes(4, "big") + bomb[33:]
-        with pytest.raises(UnreadableImage, match=f"more than the {preprocess.MAX_PIXELS} pixels allowed"):
+        with pytest.raises(UnreadableImage, match=f"more than the {MAX_PIXELS} pixels allowed"):
             load_image(bomb)
 
     def test_the_limit_holds_for_images_and_arrays_too(self):
@@ -293,7 +309,7 @@ class TestPixelLimit:
         assert load_image(Image.new("RGB", (5, 3)), max_pixels=15).size == (5, 3)
 
     def test_phones_photographs_are_within_it(self):
-        assert preprocess.MAX_PIXELS >= 16_320 * 12_240  # 200 megapixels
+        assert MAX_PIXELS >= 16_320 * 12_240  # 200 megapixels
 
     @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "WEBP"])
     def test_pillows_own_limit_is_neither_asked_nor_changed(self, kind, monkeypatch):

@@ -158,7 +158,7 @@ def _remedy_bmp(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> I
         return image
     levels = (0, 255) if image.mode == "1" else range(256)
     image.palette = ImagePalette.raw("RGB", bytes(level for level in levels for _ in "RGB"))
-    image.tile = [tile._replace(args=("P" if bits == 8 else f"P;{bits}", *tile.args[1:]))]
+    image.tile = [tile._replace(args=("P" if bits == 8 else f"P;{bits}", *tuple(tile.args or ())[1:]))]
     image._mode = "P"
     return image
 

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.errors import ConfigError, UnreadableImage
+from nsh.core.limits import MAX_PIXELS
 from nsh.core.metadata import orientation_of, without_metadata
 from nsh.core.opening import READERS, check_size, open_image
 from nsh.core.samples import to_rgb
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
-
-MAX_PIXELS = 250_000_000
-"""Width x height an image may have unless a caller says otherwise: phones make 200 million, 1 GB once decoded."""
 
 FORMATS = tuple(READERS)
 """What is opened: formats photographs come in. EPS, which Pillow hands to Ghostscript, stays outside."""
