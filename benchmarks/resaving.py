@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from duplicates import photographs
 from numpy.typing import NDArray
 from PIL import Image
 
+from duplicates import photographs
 from nsh.core.codes import unpack
 from nsh.serving.duplicates import default_radius
 from nsh.serving.encoder import Encoder

@@ -28,8 +28,8 @@ def duplicates(
         int | None,
         typer.Option(
             min=0,
-            help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code, measured: what saving "
-            "anew as JPEG or at half the size flips]",
+            help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code, which saving anew as "
+            "JPEG or at half the size was measured to flip]",
         ),
     ] = None,
     report: Annotated[
