@@ -86,6 +86,8 @@ class TestPng:
         content = png(flat(samples), bits=bits, colour=2, before=chunk(b"tRNS", struct.pack(">3H", *key)))
         found = np.asarray(load_image(content)).astype(float)
         assert np.abs(found - expected).max() <= 1
+        opened = np.asarray(load_image(Image.open(io.BytesIO(content))))
+        assert (opened[1, 1] == WHITE).all()
 
     @pytest.mark.parametrize("bits", [8, 16])
     @pytest.mark.parametrize("colour", [2, 4, 6])
@@ -118,6 +120,24 @@ class TestTiff:
         expected = scaled(samples, bits)
         expected = grey(expected if photometric else 255 - expected)
         check(tiff((WIDTH, HEIGHT), tags, [b"".join(rows)], order), expected)
+
+    @pytest.mark.parametrize(("order", "bits"), [(">", 16), ("<", 12), ("<", 32)])
+    def test_negatives_that_pillow_does_not_open(self, order, bits):
+        samples = drawn(bits)
+        tags = {258: (3, [bits]), 262: (3, [0]), 277: (3, [1])}
+        content = tiff((WIDTH, HEIGHT), tags, [b"".join(packed(flat(samples), bits, order))], order)
+        found = np.asarray(load_image(content)).astype(float)
+        assert np.abs(found - grey(255 - scaled(samples, bits))).max() <= 1
+
+    @pytest.mark.parametrize("photometric", [0, 1])
+    @pytest.mark.parametrize("compression", ["tiff_lzw", "tiff_adobe_deflate"])
+    def test_deep_grey_that_is_compressed(self, photometric, compression):
+        samples, buffer = drawn(16), io.BytesIO()
+        Image.fromarray(samples[..., 0].astype("u2")).save(
+            buffer, "TIFF", compression=compression, tiffinfo={262: photometric}
+        )
+        expected = scaled(samples, 16)
+        check(buffer.getvalue(), grey(expected if photometric else 255 - expected))
 
     @pytest.mark.parametrize("order", ["<", ">"])
     @pytest.mark.parametrize("planar", [1, 2])

@@ -29,7 +29,8 @@ from nsh.core.errors import UnreadableImage
 
 _PREFIX = 32  # bytes that tell the format, and the flags of a WebP
 _WEBP_FLAGS, _WEBP_ANIMATED = 20, 2
-_YCBCR, _SEPARATE, _ALPHA = 6, 2, 2
+WHITE_IS_ZERO, _BLACK_IS_ZERO, _YCBCR = 0, 1, 6  # of TIFF's PhotometricInterpretation
+_SEPARATE, _ALPHA = 2, 2  # of its PlanarConfiguration and ExtraSamples
 _JFIF_COEFFICIENTS, _JFIF_RANGE = (0.299, 0.587, 0.114), (0, 255, 128, 255, 128, 255)
 _YCBCR_TAGS: dict[int, tuple[tuple[float, ...], tuple[float, ...]]] = {
     529: (_JFIF_COEFFICIENTS, _JFIF_COEFFICIENTS),  # YCbCrCoefficients
@@ -53,7 +54,17 @@ def is_misread(tags: TiffImagePlugin.ImageFileDirectory_v2) -> bool:
 
 
 class _TiffImage(TiffImagePlugin.TiffImageFile):
-    """Leaves to libtiff what Pillow's own reader of uncompressed samples would misread."""
+    """Leaves to libtiff what Pillow's own reader of uncompressed samples would misread; knows more negatives."""
+
+    def _setup(self) -> None:
+        """Let Pillow take deep negatives for positives, for it knows few of them and inverts none: `to_rgb` does."""
+        tags, photometric = self.tag_v2, TiffImagePlugin.PHOTOMETRIC_INTERPRETATION
+        negative = tags.get(photometric) == WHITE_IS_ZERO and max(tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))) > 8
+        if negative:
+            tags[photometric] = _BLACK_IS_ZERO
+        super()._setup()
+        if negative:
+            tags[photometric] = WHITE_IS_ZERO
 
     @property
     def _compression(self) -> str:

@@ -10,11 +10,11 @@ import numpy as np
 from PIL import GifImagePlugin, Image, PngImagePlugin, TiffImagePlugin
 
 from nsh.core.errors import UnreadableImage
-from nsh.core.opening import is_misread
+from nsh.core.opening import WHITE_IS_ZERO, is_misread
 
 _DEEP_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
 _STRIP_PIXELS = 1 << 20
-_WHITE_IS_ZERO, _SIGNED = 0, 2  # of TIFF's PhotometricInterpretation and SampleFormat
+_SIGNED = 2  # of TIFF's SampleFormat
 _PNG_SCALES = {"L;2": 85, "L;4": 17}
 
 Box = tuple[int, int, int, int]
@@ -70,8 +70,12 @@ def _levels(image: Image.Image) -> Levels:
     clear = image.info.get("transparency")
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return _tiff_levels(image)
-    if isinstance(image, PngImagePlugin.PngImageFile) and isinstance(clear, int) and image.tile:
-        clear *= _PNG_SCALES.get(str(image.tile[0].args), 1)  # Pillow scales the samples, not the clear one among them
+    if isinstance(image, PngImagePlugin.PngImageFile) and image.tile:  # Pillow scales the samples, not the clear one
+        layout = str(image.tile[0].args)
+        if isinstance(clear, int):
+            clear *= _PNG_SCALES.get(layout, 1)
+        elif isinstance(clear, tuple) and layout == "RGB;16B":
+            clear = tuple(level >> 8 for level in clear)
     return Levels(clear=clear)
 
 
@@ -83,7 +87,7 @@ def _tiff_levels(image: TiffImagePlugin.TiffImageFile) -> Levels:
     if is_misread(tags) and not image.use_load_libtiff:
         raise UnreadableImage("a TIFF that Pillow misreads when it opens it: give its path or its bytes instead")
     bits = max(np.atleast_1d(tags.get(TiffImagePlugin.BITSPERSAMPLE, 1)).tolist())
-    return Levels(2**bits - 1, tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == _WHITE_IS_ZERO)
+    return Levels(2**bits - 1, tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == WHITE_IS_ZERO)
 
 
 def _convert(strip: Image.Image, levels: Levels) -> Image.Image:

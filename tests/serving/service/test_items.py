@@ -77,5 +77,5 @@ def test_the_id_of_a_forms_file_is_the_name_that_its_client_means(client, pictur
     kind = "multipart/form-data; boundary=edge"
     answer = client.ask("POST", "/v1/items", head + picture + b"\r\n--edge--\r\n", Content_Type=kind, **BEARER)
     assert answer.status == status
-    found = client.post_image("/v1/search?radius=0&prefix=n", picture).json["hits"]
+    found = client.post_image("/v1/search?radius=0&id_prefix=n", picture).json["hits"]
     assert [hit["id"] for hit in found] == (["né.png"] if status == 200 else [])
