@@ -5,6 +5,19 @@ import zlib
 
 import numpy as np
 
+WIDTH, HEIGHT = 6, 5
+
+
+def drawn(bits: int, channels: int = 1, seed: int = 0) -> np.ndarray:
+    """Samples [H, W, channels] over the whole range, both ends among them."""
+    samples = np.random.default_rng(seed).integers(0, 2**bits, (HEIGHT, WIDTH, channels), dtype=np.int64)
+    samples[0, 0], samples[0, 1] = 0, 2**bits - 1
+    return samples
+
+
+def flat(samples: np.ndarray) -> np.ndarray:
+    return samples.reshape(HEIGHT, -1)
+
 
 def chunk(kind: bytes, data: bytes = b"") -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
