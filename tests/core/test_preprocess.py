@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as st_numpy
 from PIL import Image, PngImagePlugin
 from tests.waiting import PATIENCE
 
-from nsh.core import preprocess
 from nsh.core.errors import ConfigError, UnreadableImage
-from nsh.core.preprocess import RESAMPLES, load_image, to_input
+from nsh.core.limits import MAX_PIXELS
+from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, to_input
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 IMAGES = sorted((GOLDEN / "images").iterdir())
@@ -206,6 +206,22 @@ class TestUnreadable:
                 refused += 1
         assert refused > 20
 
+    @pytest.mark.parametrize("kind", FORMATS)
+    def test_so_does_every_broken_byte_of_every_format(self, kind):
+        generator = np.random.default_rng(0)
+        whole = encoded(Image.fromarray(MADE.picture()), kind)
+        refusals = []
+        for _ in range(60):
+            content = np.frombuffer(whole, dtype=np.uint8).copy()
+            places = generator.integers(0, min(len(content), 400), 4)  # headers lie in front
+            content[places] = generator.integers(0, 256, 4)
+            try:
+                assert load_image(content.tobytes(), max_pixels=10**6).mode == "RGB"
+            except UnreadableImage as error:
+                refusals.append(str(error))
+        assert refusals
+        assert not any("\n" in refusal for refusal in refusals)
+
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
@@ -278,20 +294,29 @@ class TestUnreadable:
 class TestPixelLimit:
     @pytest.mark.parametrize("many", [False, True], ids=["over Pillow's warning", "over Pillow's error"])
     def test_a_bomb_is_refused_before_it_is_decoded(self, many):
-        size = preprocess.MAX_PIXELS // 1000 + 1
+        size = MAX_PIXELS // 1000 + 1
         bomb = encoded(Image.new("1", (1, 1)), "PNG")
         width = (size * (3 if many else 1)).to_bytes(4, "big")
         header = b"IHDR" + width + (1000).to_bytes(4, "big") + bomb[24:29]
         bomb = bomb[:12] + header + PngImagePlugin._crc32(header).to_bytes(4, "big") + bomb[33:]
-        with pytest.raises(UnreadableImage, match=f"more than the {preprocess.MAX_PIXELS} pixels allowed"):
+        with pytest.raises(UnreadableImage, match=f"more than the {MAX_PIXELS} pixels allowed"):
             load_image(bomb)
 
-    def test_the_limit_holds_for_images_and_arrays_too(self, monkeypatch):
-        monkeypatch.setattr(preprocess, "MAX_PIXELS", 15)
+    def test_the_limit_holds_for_images_and_arrays_too(self):
         for source in (Image.new("RGB", (4, 4)), np.zeros((4, 4), dtype=np.uint8)):
-            with pytest.raises(UnreadableImage, match="4 x 4 is more than the 15 pixels allowed"):
-                load_image(source)
-        assert load_image(Image.new("RGB", (5, 3))).size == (5, 3)
+            with pytest.raises(UnreadableImage, match=r"4 x 4 is more than the 15 pixels allowed.*--max-pixels"):
+                load_image(source, max_pixels=15)
+        assert load_image(Image.new("RGB", (5, 3)), max_pixels=15).size == (5, 3)
+
+    def test_phones_photographs_are_within_it(self):
+        assert MAX_PIXELS >= 16_320 * 12_240  # 200 megapixels
+
+    @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "WEBP"])
+    def test_pillows_own_limit_is_neither_asked_nor_changed(self, kind, monkeypatch):
+        content = encoded(Image.fromarray(MADE.picture()), kind)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # warns from there on, raises from twice that
+        assert load_image(content).size == (MADE.WIDTH, MADE.HEIGHT)
+        assert Image.MAX_IMAGE_PIXELS == 10
 
 
 class TestInput:

@@ -58,6 +58,15 @@ def test_some_bad_is_exit_code_1_again_and_again_and_each_is_named(project):
         assert second.startswith('  "bad\\n.jpg": not an image')
 
 
+def test_the_limit_on_pixels_is_an_option_and_its_error_names_it(project):
+    Image.new("RGB", (65, 64)).save(project / "photos/wide.png")
+    run = encode(project, "--max-pixels", 64 * 64)
+    assert run.returncode == 1
+    assert "wide.png" in run.stderr.decode()
+    assert "65 x 64 is more than the 4096 pixels allowed" in run.stderr.decode()
+    assert "--max-pixels" in run.stderr.decode()
+
+
 def test_many_bad_are_counted_and_the_table_is_named(project):
     for number in range(15):
         (project / f"photos/bad{number}.jpg").write_bytes(b"bad")

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from nsh.core.errors import CodesError
-from nsh.serving.duplicates import Group, find_groups, write_report
+from nsh.serving.duplicates import Group, default_radius, find_groups, write_report
+
+
+def test_the_radius_grows_with_the_code():
+    assert [default_radius(bits) for bits in (12, 16, 32, 64, 128)] == [0, 1, 2, 4, 8]
 
 
 def slow_groups(codes, radius):

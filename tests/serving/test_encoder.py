@@ -38,6 +38,14 @@ def as_png(picture, path):
     return path
 
 
+def test_a_larger_image_than_allowed_is_unreadable(encoder_path):
+    encoder = Encoder(encoder_path, threads=1, max_pixels=15)
+    small, large = (np.zeros((rows, 3, 3), np.uint8) for rows in (5, 6))
+    code, error = encoder.encode_each([small, large])
+    assert isinstance(code, np.ndarray)
+    assert "3 x 6 is more than the 15 pixels allowed" in str(error)
+
+
 def test_the_file_says_what_it_is(encoder, encoder_path, contract):
     assert encoder.contract == contract
     assert encoder.sha256 == sha256_file(encoder_path)

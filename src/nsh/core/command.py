@@ -3,9 +3,11 @@
 import errno
 import hashlib
 import json
+import logging
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +27,7 @@ def run_command(main: Callable[[], None]) -> None:
     blocks have run; any other exception is a bug and keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _exit_on_signal)
+    _quieten_pillow()
     try:
         main()
     except NshError as error:
@@ -62,6 +65,12 @@ def _note_time(stage: str, seconds: float) -> None:
         partial.write_bytes(params)
     with TIMES.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1), "params": name}) + "\n")
+
+
+def _quieten_pillow() -> None:
+    """Keep remarks on damaged metadata off standard error: who runs a command is told which images are unreadable."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
 def _fail(message: str) -> None:

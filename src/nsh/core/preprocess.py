@@ -8,19 +8,21 @@ import io
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from nsh.core.errors import ConfigError, UnreadableImage
+from nsh.core.limits import MAX_PIXELS
+from nsh.core.metadata import orientation_of, without_metadata
+from nsh.core.opening import READERS, check_size, open_image
+from nsh.core.samples import to_rgb
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
 
-MAX_PIXELS = 89_478_485
-"""Width x height an image may have: Pillow's own first limit, 256 MB of RGB."""
-
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+FORMATS = tuple(READERS)
 """What is opened: formats photographs come in. EPS, which Pillow hands to Ghostscript, stays outside."""
 
 RESAMPLES = {
@@ -39,21 +41,23 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_DEEP_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
-_DEEP_WHITE = 65_535
 
 
-def load_image(source: ImageSource) -> Image.Image:
+def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """Decode `source` in full and return it upright in 8-bit RGB; the source is left as it was.
 
-    The rules: EXIF orientation is applied (a broken EXIF block counts as none); 16-bit grey is scaled to
-    8 bits, not clipped; transparency is composited over white; CMYK, YCCK, palette, 1-bit and grey become
-    RGB; of an animation the first frame is taken (of a Pillow image its current one); embedded colour
-    profiles are ignored. The result carries no metadata, so loading it again changes nothing.
+    The rules: EXIF orientation is applied; damaged or very large metadata never costs an image (a broken EXIF block
+    counts as none); samples of more than 8 bits are scaled, not clipped, and white is what the format states;
+    transparency is composited over white, and so is what the first frame of an animation leaves free of its canvas;
+    CMYK, YCCK, palette, 1-bit and grey become RGB; of an animation the first frame is taken (of a Pillow image its
+    current one); embedded colour profiles are ignored. The result carries no metadata, so loading it again changes
+    nothing.
 
     Args:
         source: a path, the bytes of a file, a Pillow image, or an array uint8 [H, W] grey, [H, W, 3] RGB or
             [H, W, 4] RGBA.
+        max_pixels: width x height that is decoded at most. Decoding takes some 4 bytes a pixel, twice that where the
+            image is turned or is not RGB.
 
     Raises:
         UnreadableImage: whatever the reason. The message is the reason alone, without the path, so that it
@@ -61,17 +65,14 @@ def load_image(source: ImageSource) -> Image.Image:
     """
     try:
         if isinstance(source, np.ndarray):
-            return _to_rgb(_from_array(source))
+            source = _from_array(source)
         if isinstance(source, Image.Image):
-            return _to_rgb(source)
-        with _open(source) as image:
-            return _to_rgb(image)
+            check_size(source.size, max_pixels=max_pixels)
+            made = _decode(source)
+            return made.copy() if made.im is source.im else made
+        return _load_file(source, max_pixels=max_pixels)
     except UnreadableImage:
         raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise UnreadableImage(f"more than the {MAX_PIXELS} pixels allowed: make it smaller") from error
-    except UnidentifiedImageError as error:
-        raise UnreadableImage(f"not an image in any of the formats {', '.join(FORMATS)}") from error
     except Exception as error:  # Pillow's decoders raise nearly every built-in exception on broken files
         raise UnreadableImage(_reason(error)) from error
 
@@ -99,7 +100,25 @@ def filter_of(resample: str) -> Image.Resampling:
     return RESAMPLES[resample]
 
 
-def _open(source: str | Path | bytes) -> Image.Image:
+def _load_file(source: str | Path | bytes, *, max_pixels: int) -> Image.Image:
+    """Decode a file; where that fails, decode it once more without its metadata."""
+    with _stream(source) as file:
+        try:
+            return _decode(open_image(file, max_pixels=max_pixels))
+        except UnreadableImage:
+            raise
+        except Exception:
+            file.seek(0)
+            bare = without_metadata(file.read())
+            if bare is None:
+                raise
+    image = open_image(io.BytesIO(bare.content), max_pixels=max_pixels)
+    if bare.exif is not None:
+        image.info["exif"] = bare.exif
+    return _decode(image)
+
+
+def _stream(source: str | Path | bytes) -> IO[bytes]:
     if isinstance(source, bytes):
         size = len(source)
     else:
@@ -112,7 +131,7 @@ def _open(source: str | Path | bytes) -> Image.Image:
             raise UnreadableImage("not a regular file")
     if not size:
         raise UnreadableImage("the file is empty")
-    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
 
 def _from_array(pixels: NDArray[np.uint8]) -> Image.Image:
@@ -124,49 +143,20 @@ def _from_array(pixels: NDArray[np.uint8]) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(pixels))
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise UnreadableImage(f"{width} x {height} is more than the {MAX_PIXELS} pixels allowed: make it smaller")
-    if not width * height:
-        raise UnreadableImage(f"{width} x {height} has no pixel")
-    if image.mode == "F":
-        raise UnreadableImage("floating point values have no stated white: save it with 8 bits a channel")
-    image.load()
+def _decode(image: Image.Image) -> Image.Image:
+    """The pixels of `image`, upright and without metadata; they share its memory if they are its own."""
+    made = to_rgb(image)
     orientation = _orientation(image)
-    if image.mode in _DEEP_MODES:
-        image = _shallow(image)
-    image = _over_white(image) if image.has_transparency_data else image.convert("RGB")
     if orientation in _UPRIGHT:
-        image = image.transpose(_UPRIGHT[orientation])
-    image.info = {}  # an orientation left behind would be applied again by the next load_image
-    return image
+        made = made.transpose(_UPRIGHT[orientation])
+    made.info = {}  # an orientation left behind would be applied again by the next load_image
+    return made
 
 
 def _orientation(image: Image.Image) -> int:
     with suppress(Exception):  # the pixels are sound: a broken EXIF block is no reason to lose the image
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
-    return 1
-
-
-def _shallow(image: Image.Image) -> Image.Image:
-    """Scale 16 bits to 8; "I" is what Pillow makes of some 16-bit files, true 32-bit values have no known white."""
-    deep = np.asarray(image).astype(np.int64)
-    if deep.min() < 0 or deep.max() > _DEEP_WHITE:
-        raise UnreadableImage(
-            f"values {deep.min()} to {deep.max()} exceed 16 bits: save it with 8 or 16 bits a channel"
-        )
-    grey = ((deep * 255 + _DEEP_WHITE // 2) // _DEEP_WHITE).astype(np.uint8)
-    clear = image.info.get("transparency")
-    if clear is None:
-        return Image.fromarray(grey)
-    return Image.fromarray(np.stack([grey, np.where(deep == clear, 0, 255).astype(np.uint8)], axis=-1))
-
-
-def _over_white(image: Image.Image) -> Image.Image:
-    foreground = image.convert("LA").convert("RGBA") if image.mode == "La" else image.convert("RGBA")
-    white = Image.new("RGBA", image.size, "white")
-    return Image.alpha_composite(white, foreground).convert("RGB")
+    return orientation_of(image.info.get("exif", b""))
 
 
 def _reason(error: Exception) -> str:

@@ -19,12 +19,17 @@ from PIL import Image
 from nsh.core.errors import CodesError, UnreadableImage
 from nsh.core.files import write_text
 from nsh.core.hamming import fill_distances, to_words
+from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import load_image
 from nsh.core.progress import Progress, no_progress
 
 SHOWN_GROUPS = 200
 SHOWN_IMAGES = 24
 """Of each group; a page of thousands of pictures helps nobody."""
+
+BITS_PER_RADIUS = 16
+"""One bit in so many is what re-saving flips at most: 98 % of JPEGs saved anew at quality 50 and 99 % of those halved
+in size stay within, and hardly two different photographs do (`benchmarks/resaving.py`)."""
 
 _SIDE = 160  # pixels of a thumbnail
 
@@ -34,6 +39,11 @@ class Group(NamedTuple):
 
     rows: list[int]
     distances: list[int]  # of each to the group's lowest row, in bits
+
+
+def default_radius(bits: int) -> int:
+    """Bits that copies of one image, saved anew or resized, differ by at most, for codes of `bits` bits."""
+    return bits // BITS_PER_RADIUS
 
 
 def find_groups(codes: NDArray[np.uint8], *, radius: int, progress: Progress = no_progress) -> list[Group]:
@@ -94,6 +104,7 @@ def write_report(
     root: Path,
     ids: Sequence[str],
     radius: int,
+    max_pixels: int = MAX_PIXELS,
     progress: Progress = no_progress,
 ) -> None:
     """Write one HTML file that needs no other: small pictures, names and distances, the largest groups first.
@@ -104,11 +115,12 @@ def write_report(
         root: `root / ids[row]` is the image of a row.
         ids: names as they are shown.
         radius: what the groups were found with.
+        max_pixels: width x height of an image that is shown.
         progress: counts groups.
     """
     shown = sorted(groups, key=lambda group: -len(group.rows))[:SHOWN_GROUPS]
     sections = [
-        _section(number, group, root=root, ids=ids)
+        _section(number, group, root=root, ids=ids, max_pixels=max_pixels)
         for number, group in enumerate(progress(shown, desc="report", total=len(shown)), 1)
     ]
     count = sum(len(group.rows) for group in groups)
@@ -118,24 +130,27 @@ def write_report(
     write_text(path, _PAGE.format(summary=summary, body="\n".join(sections) or "<p>No two images are that close.</p>"))
 
 
-def _section(number: int, group: Group, *, root: Path, ids: Sequence[str]) -> str:
+def _section(number: int, group: Group, *, root: Path, ids: Sequence[str], max_pixels: int) -> str:
     members = list(zip(group.rows, group.distances, strict=True))
-    figures = "\n".join(_figure(root, ids[row], distance) for row, distance in members[:SHOWN_IMAGES])
+    figures = "\n".join(
+        _figure(root / ids[row], f"<b>{distance}</b> {html.escape(ids[row])}", max_pixels=max_pixels)
+        for row, distance in members[:SHOWN_IMAGES]
+    )
     more = len(members) - SHOWN_IMAGES
     rest = f"\n<p>and {more} more</p>" if more > 0 else ""
     return f"<section><h2>Group {number}: {len(members)} images</h2>\n<div>\n{figures}\n</div>{rest}</section>"
 
 
-def _figure(root: Path, name: str, distance: int) -> str:
+def _figure(path: Path, caption: str, *, max_pixels: int) -> str:
     try:
-        picture = f'<img src="{_thumbnail(root / name)}" alt="">'
+        picture = f'<img src="{_thumbnail(path, max_pixels=max_pixels)}" alt="">'
     except UnreadableImage as error:
         picture = f"<p>{html.escape(str(error))}</p>"
-    return f"<figure>{picture}<figcaption><b>{distance}</b> {html.escape(name)}</figcaption></figure>"
+    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
 
 
-def _thumbnail(path: Path) -> str:
-    image = load_image(path)
+def _thumbnail(path: Path, *, max_pixels: int) -> str:
+    image = load_image(path, max_pixels=max_pixels)
     image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
     content = io.BytesIO()
     image.save(content, "JPEG", quality=80)

@@ -24,6 +24,7 @@ from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.core.errors import CodesError, ConfigError, UnreadableImage
 from nsh.core.files import sha256_file
+from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import ImageSource, load_image, to_input
 from nsh.core.threads import map_ordered
 from nsh.serving.cores import cpu_quota
@@ -56,7 +57,13 @@ class Encoder:
     """
 
     def __init__(
-        self, path: Path | str, *, threads: int | None = None, device: str = "cpu", allow_cpu: bool = False
+        self,
+        path: Path | str,
+        *,
+        threads: int | None = None,
+        device: str = "cpu",
+        allow_cpu: bool = False,
+        max_pixels: int = MAX_PIXELS,
     ) -> None:
         """Open the encoder at `path`.
 
@@ -65,12 +72,15 @@ class Encoder:
             threads: cores to use, >= 1; None: all that this container may use (`cpu_quota`).
             device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA where this onnxruntime has it, else the CPU.
             allow_cpu: where CUDA is asked for and not given, run on the CPU instead of raising; `device` says so.
+            max_pixels: width x height of an image, >= 1; a larger one is unreadable. Each thread decodes one at a time,
+                in 4 to 8 bytes a pixel.
 
         Raises:
             CodesError: there is no such file, or it is no encoder made by `nsh` for this version.
             ConfigError: `threads` or `device` is not to be had.
         """
         path = Path(path)
+        self._max_pixels = max_pixels
         self.threads = cpu_quota() if threads is None else threads
         if self.threads < 1:
             raise ConfigError(f"found threads = {threads}: at least 1 is needed")
@@ -156,7 +166,7 @@ class Encoder:
         guard = self._guards[id(source) // 16 % _GUARDS] if isinstance(source, Image.Image) else nullcontext()
         try:
             with guard:
-                image = load_image(source)
+                image = load_image(source, max_pixels=self._max_pixels)
         except UnreadableImage as error:
             return error
         return to_input(image, size=self.contract.image_size, resample=self.contract.resample)

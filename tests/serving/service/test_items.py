@@ -75,3 +75,20 @@ def test_what_is_no_item_is_said(client, item):
 def test_metadata_are_pairs(client, picture):
     answer = client.ask("PUT", "/v1/items/x?metadata=side", picture, Content_Type="image/png", **BEARER)
     assert answer.status == 422
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("filename*=utf-8''n%C3%A9.png", 200),
+        ("filename=\"=?utf-8?B?bsOpLnBuZw==?=\"; filename*=utf-8''n%C3%A9.png", 200),
+        ("filename*=utf-8''n%FF.png", 422),
+    ],
+)
+def test_the_id_of_a_forms_file_is_the_name_that_its_client_means(client, picture, name, status):
+    head = f"--edge\r\nContent-Disposition: form-data; name=image; {name}\r\n\r\n".encode()
+    kind = "multipart/form-data; boundary=edge"
+    answer = client.ask("POST", "/v1/items", head + picture + b"\r\n--edge--\r\n", Content_Type=kind, **BEARER)
+    assert answer.status == status
+    found = client.post_image("/v1/search?radius=0&id_prefix=n", picture).json["hits"]
+    assert [hit["id"] for hit in found] == (["né.png"] if status == 200 else [])

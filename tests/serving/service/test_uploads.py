@@ -46,6 +46,61 @@ def test_names_keep_their_letters():
     assert read(FORM, PART % ("ünï/日本.png".encode(), b"x"), END)[0][0].name == "ünï/日本.png"
 
 
+STAR = b"filename*=utf-8''%C3%BC%20%E6%97%A5.png"
+WORDS = b'filename="=?utf-8?B?w7wucG5n?="'
+
+
+def named(parameters: bytes) -> bytes:
+    return b'--edge\r\nContent-Disposition: form-data; name="image"; ' + parameters + b"\r\n\r\nx\r\n" + END
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        (STAR, "ü 日.png"),
+        (WORDS + b"; " + STAR, "ü 日.png"),
+        (STAR + b"; " + WORDS, "ü 日.png"),
+        (b'filename="plain.png";' + STAR, "ü 日.png"),
+        (b"FileName*=UTF-8'en'a%2Fb.png", "a/b.png"),
+        (b"filename*=\"utf-8''%C3%BC.png\"", "ü.png"),
+        (WORDS, "ü.png"),
+        (b'filename="=?utf-8?Q?=C3=BC?= =?utf-8?Q?_b=2Epng?="', "ü b.png"),
+        (b"filename=token.png", "token.png"),
+        (b'filename = "spaced.png" ', "spaced.png"),
+        (b'FILENAME="upper.png"', "upper.png"),
+        (b"filename=\"a;b='c' (1).png\"; x=y", "a;b='c' (1).png"),
+        (rb'filename="say \"hi\" \\ there.png"', 'say "hi" \\ there.png'),
+        (rb'filename="C:\photos\summer.png"', "summer.png"),
+        (rb'filename="\\\\host\\photos\\summer.png"', "summer.png"),
+        (b'filename="100%25 =?sure?=.png"', "100%25 =?sure?=.png"),
+        (b'x="; filename=wrong.png"; filename="right.png"', "right.png"),
+    ],
+)
+def test_file_names_as_clients_send_them(parameters, name):
+    assert read(FORM, named(parameters))[0] == [Upload(name, b"x")]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        b"filename*=utf-8''%FF.png",
+        b"filename*=utf-8''%C3",
+        b"filename*=utf-8''%ZZ.png",
+        b"filename*=iso-8859-1''%FC.png",
+        b"filename*=klingon''a.png",
+        b"filename*=a.png",
+        b'filename="\xfc.png"',
+        b'filename="=?utf-8?B?/w==?="',
+        b'filename="=?iso-8859-1?Q?=FC?="',
+        b"filename=\"ok.png\"; filename*=utf-8''%FF.png",
+    ],
+)
+def test_a_file_name_that_is_no_utf8_is_refused(parameters):
+    with pytest.raises(Problem, match="the name of a file is UTF-8") as failure:
+        read(FORM, named(parameters))
+    assert failure.value.kind == "invalid"
+
+
 def test_parts_that_are_no_files_are_passed_over():
     assert read(FORM, TEXT, PART % (b"a", b"x"), END)[0] == [Upload("a", b"x")]
 

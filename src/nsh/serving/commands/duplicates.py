@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nsh.serving.commands.encode import Model
+from nsh.core.limits import MAX_PIXELS
+from nsh.serving.commands.encode import MaxPixels, Model
 
 if TYPE_CHECKING:
     from nsh.core.errors import UnreadableImage
     from nsh.serving.duplicates import Group
 
 SOME_FAILED = 1
-BITS_PER_RADIUS = 16
 
 
 def duplicates(
@@ -26,11 +26,16 @@ def duplicates(
     model: Model,
     radius: Annotated[
         int | None,
-        typer.Option(min=0, help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code]"),
+        typer.Option(
+            min=0,
+            help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code, which saving anew as "
+            "JPEG or at half the size was measured to flip]",
+        ),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write, with small pictures of every group.", show_default=False)
     ] = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find groups of images whose codes are nearly equal.
@@ -46,12 +51,12 @@ def duplicates(
 
     from nsh.core.errors import UnreadableImage
     from nsh.serving.commands.terminal import show_progress
-    from nsh.serving.duplicates import find_groups, write_report
+    from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
     from nsh.serving.sources import LIST, find_model, list_images
 
-    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
-    radius = encoder.contract.bits // BITS_PER_RADIUS if radius is None else radius
+    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
+    radius = default_radius(encoder.contract.bits) if radius is None else radius
     found = list_images(images, stdin=sys.stdin.buffer if LIST in images else None, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
@@ -61,7 +66,15 @@ def duplicates(
     codes = np.array([code for _, code in good], np.uint8).reshape(len(good), -(-encoder.contract.bits // 8))
     groups = find_groups(codes, radius=radius, progress=show_progress)
     if report is not None:
-        write_report(report, groups, root=found.root, ids=ids, radius=radius, progress=show_progress)
+        write_report(
+            report,
+            groups,
+            root=found.root,
+            ids=ids,
+            radius=radius,
+            max_pixels=max_pixels,
+            progress=show_progress,
+        )
     if as_json:
         typer.echo(json.dumps(_describe(groups, ids, failed, radius=radius), indent=2))
     else:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nsh.core.limits import MAX_PIXELS
+
 if TYPE_CHECKING:
     from nsh.serving.bulk import Summary
     from nsh.serving.encoder import Encoder
@@ -21,6 +23,10 @@ Model = Annotated[
         envvar="NSH_MODEL",
         help="The encoder: a file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops).",
     ),
+]
+
+MaxPixels = Annotated[
+    int, typer.Option(min=1, help="Width x height of an image; a larger one is not decoded (4 to 8 bytes a pixel).")
 ]
 
 
@@ -51,6 +57,7 @@ def encode(
         typer.Option(min=1, help="Cores to use; if not given, all that this container may."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images that each thread infers at a time.")] = 16,
+    max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Turn images into packed binary codes.
@@ -79,6 +86,7 @@ def encode(
         threads=threads,
         device=device,
         allow_cpu=allow_cpu,
+        max_pixels=max_pixels,
     )
     stdin = sys.stdin.buffer if LIST in images else None
     found = list_images(images, root=root, stdin=stdin, progress=show_progress)

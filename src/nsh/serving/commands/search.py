@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nsh.serving.commands.encode import Model
+from nsh.core.limits import MAX_PIXELS
+from nsh.serving.commands.encode import MaxPixels, Model
 
 if TYPE_CHECKING:
     from nsh.serving.index import Filter, Hit
@@ -28,6 +29,7 @@ def search(
         str | None,
         typer.Option(metavar="COLUMN=VALUE", help="Only items with this metadata value.", show_default=False),
     ] = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the images of an index that are nearest to some images.
@@ -51,7 +53,7 @@ def search(
 
     only = _filter(prefix, where)
     opened = Index.open(index, readonly=True)
-    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
+    encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     opened.check_encoder(encoder.sha256)
     results = list(show_progress(encoder.encode_each(images), desc="encode", total=len(images)))
     good = [result for result in results if not isinstance(result, UnreadableImage)]

@@ -10,26 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.errors import UnreadableImage
-from nsh.core.preprocess import FORMATS, load_image, to_input
+from nsh.core.preprocess import load_image, to_input
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.batching import Outcome
 from nsh.serving.service.metrics import Metrics
-
-
-def decode(content: bytes, *, max_pixels: int) -> Image.Image:
-    """Decode an image file in full, having looked at its size first.
-
-    Raises:
-        UnreadableImage: it has more than `max_pixels` pixels, or cannot be decoded.
-    """
-    try:
-        image = Image.open(io.BytesIO(content), formats=FORMATS)
-    except Exception:  # load_image puts each of the many reasons into words
-        return load_image(content)
-    width, height = image.size
-    if width * height > max_pixels:
-        raise UnreadableImage(f"{width} x {height} is more than the {max_pixels} pixels allowed: make it smaller")
-    return load_image(image)
 
 
 class ImageEncoder:
@@ -54,7 +38,7 @@ class ImageEncoder:
 
     def _prepare(self, content: bytes) -> NDArray[np.uint8] | UnreadableImage:
         try:
-            image = decode(content, max_pixels=self._max_pixels)
+            image = load_image(content, max_pixels=self._max_pixels)
         except UnreadableImage as error:
             return error
         contract = self._encoder.contract
@@ -79,9 +63,9 @@ def thumbnail(path: Path, *, size: int, max_pixels: int) -> bytes:
     """The image at `path`, as a WebP that fits into `size` x `size` pixels.
 
     Raises:
-        UnreadableImage: as `decode`.
+        UnreadableImage: it has more than `max_pixels` pixels, or cannot be decoded.
     """
-    image = decode(path.read_bytes(), max_pixels=max_pixels)
+    image = load_image(path, max_pixels=max_pixels)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     content = io.BytesIO()
     image.save(content, "WEBP", quality=82, method=2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsh.core.errors import ConfigError
-from nsh.core.preprocess import MAX_PIXELS
+from nsh.core.limits import MAX_PIXELS
 
 MIB = 1024 * 1024
 MIN_TOKEN = 16

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from nsh.serving.service.filenames import file_name
 from nsh.serving.service.problems import Problem
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class _Form:
 
     def _headers_finished(self) -> None:
         disposition = dict(self._headers).get(b"content-disposition", b"")
-        self._name = _file_name(disposition)
+        self._name = file_name(disposition)
         self._content = bytearray() if self._name is not None else None
         self._count()
 
@@ -130,10 +131,3 @@ class _Form:
 
     def _finish(self) -> None:
         self.ended = True
-
-
-def _file_name(disposition: bytes) -> str | None:
-    """The file name of a Content-Disposition header; None where the part is no file."""
-    _, options = parse_options_header(disposition)
-    name = options.get(b"filename")
-    return None if name is None else name.decode("utf-8", "replace")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core import preprocess
+from nsh.core import metadata, opening, preprocess, samples
 from nsh.core.files import atomic_path, read_json, sha256_bytes, write_json
 from nsh.core.preprocess import to_input
 from nsh.core.progress import Progress
@@ -59,9 +59,12 @@ class Store:
             into[place] = self.shards[row // SHARD][row % SHARD]
 
 
+_READING = [str(module.__file__) for module in (preprocess, opening, samples, metadata)]
+
+
 def name_store(images: ImageFiles) -> str:
     """A folder's name that no other images, size, filter or way of reading share."""
-    code = b"".join(Path(file).read_bytes() for file in (__file__, preprocess.__file__))
+    code = b"".join(Path(file).read_bytes() for file in (__file__, *_READING))
     facts = [images.digest, list(images.ids), images.size, images.resample, sha256_bytes(code)]
     return sha256_bytes(repr(facts).encode())[:16]
 

@@ -1,0 +1,87 @@
+"""Bits that re-saving a photograph flips, beside how far different photographs are apart: where a radius must lie.
+
+    python benchmarks/resaving.py --model models/nsh-64/encoder.onnx --photos photos
+
+Every photograph is saved anew as people and sites do: JPEG of quality 75 and 50, half the size, 5 % cut off each side.
+Shown are the mean of the bits that differ, and the share of copies and of pairs of different photographs within the
+radius that `nsh duplicates` takes by itself.
+"""
+
+import argparse
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from duplicates import photographs
+from nsh.core.codes import unpack
+from nsh.serving.duplicates import default_radius
+from nsh.serving.encoder import Encoder
+
+
+def main() -> None:
+    """Encode every photograph and its copies; print one line for each way of saving."""
+    parser = argparse.ArgumentParser(description="Measure the bits that re-saving flips.")
+    parser.add_argument("--model", type=Path, help="an encoder.onnx  [default: the 64-bit ones below models/]")
+    parser.add_argument("--photos", type=Path, help="a folder of photographs  [default: scikit-learn's, in crops]")
+    parser.add_argument("--limit", type=int, default=400, help="photographs taken, evenly spaced")
+    arguments = parser.parse_args()
+    models = [arguments.model] if arguments.model else sorted(Path("models").glob("*-64/encoder.onnx"))
+    if not models:
+        sys.exit("no encoder: name one with --model, or make one with `make repro`")
+    pictures = list(photographs(arguments.photos, arguments.limit))
+    for model in models:
+        show(Encoder(model), str(model), pictures)
+
+
+def show(encoder: Encoder, name: str, pictures: list[Image.Image]) -> None:
+    """The table of one encoder."""
+    bits = encoder.contract.bits
+    radius, originals = default_radius(bits), bits_of(encoder, pictures)
+    print(f"{name}: {bits} bits, {len(pictures)} photographs, radius {radius}")
+    print(f"{'':<22} {'bits differ':>11}  {'within':>7}")
+    for kind, save in SAVINGS.items():
+        flips = (bits_of(encoder, [save(picture) for picture in pictures]) != originals).sum(axis=1)
+        print(f"{kind:<22} {flips.mean():>11.2f}  {(flips <= radius).mean():>7.3f}")
+    apart = (originals[:, None] != originals[None]).sum(axis=2)[np.triu_indices(len(pictures), 1)]
+    near = int((apart <= radius).sum())
+    print(f"{'different photographs':<22} {apart.mean():>11.2f}  {near} of {len(apart)} pairs")
+
+
+def bits_of(encoder: Encoder, pictures: list[Image.Image]) -> NDArray[np.bool_]:
+    """Bits [n, bits] of the pictures' codes."""
+    return unpack(encoder.encode(pictures), bits=encoder.contract.bits).astype(np.bool_)
+
+
+def recompress(picture: Image.Image, quality: int) -> Image.Image:
+    """The picture as a JPEG of that quality has it."""
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=quality)
+    return Image.open(content)
+
+
+def halve(picture: Image.Image) -> Image.Image:
+    """Half as wide and high, and saved."""
+    return recompress(picture.resize((max(1, picture.width // 2), max(1, picture.height // 2))), 90)
+
+
+def crop(picture: Image.Image) -> Image.Image:
+    """Without 5 % at each side, and saved."""
+    across, down = picture.width // 20, picture.height // 20
+    return recompress(picture.crop((across, down, picture.width - across, picture.height - down)), 90)
+
+
+SAVINGS: dict[str, Callable[[Image.Image], Image.Image]] = {
+    "JPEG 75": lambda picture: recompress(picture, 75),
+    "JPEG 50": lambda picture: recompress(picture, 50),
+    "half size": halve,
+    "5 % cut off each side": crop,
+}
+
+
+if __name__ == "__main__":
+    main()
