@@ -20,7 +20,7 @@ ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
 MAX_PIXELS = 89_478_485
 """Width x height an image may have: Pillow's own first limit, 256 MB of RGB."""
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB")
 """What is opened: formats photographs come in. EPS, which Pillow hands to Ghostscript, stays outside."""
 
 RESAMPLES = {

@@ -109,7 +109,7 @@ def describe(params: Params, *, root: Path | None) -> dict[str, Any]:
     """What split and embeddings depend on; `root` counts by what it holds, not by where it is."""
     values = params.model_dump(mode="json")
     embed = {name: values["embed"][name] for name in ("views", "seed")}
-    data_set = {name: values["dataset"][name] for name in ("name", "labels")}
+    data_set = {name: values["dataset"][name] for name in ("name", "exclude", "labels")}
     return {
         "params": {"dataset": data_set, "split": values["split"], "backbone": values["backbone"], "embed": embed},
         "code_sha256": code_digest(PIPELINE / f"{stage}.py" for stage in STAGES),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nsh.serving.commands.encode import Model
+from nsh.serving.commands.encode import Excluded, Model
 
 if TYPE_CHECKING:
     from nsh.core.errors import UnreadableImage
@@ -31,6 +31,7 @@ def duplicates(
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write, with small pictures of every group.", show_default=False)
     ] = None,
+    exclude: Excluded = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find groups of images whose codes are nearly equal.
@@ -45,6 +46,7 @@ def duplicates(
     import numpy as np
 
     from nsh.core.errors import UnreadableImage
+    from nsh.core.image_files import describe
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.duplicates import find_groups, write_report
     from nsh.serving.encoder import Encoder
@@ -52,7 +54,8 @@ def duplicates(
 
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
     radius = encoder.contract.bits // BITS_PER_RADIUS if radius is None else radius
-    found = list_images(images, stdin=sys.stdin.buffer if LIST in images else None, progress=show_progress)
+    stdin = sys.stdin.buffer if LIST in images else None
+    found = list_images(images, exclude=exclude or (), stdin=stdin, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
     good = [(name, result) for name, result in encoded if not isinstance(result, UnreadableImage)]
@@ -63,9 +66,12 @@ def duplicates(
     if report is not None:
         write_report(report, groups, root=found.root, ids=ids, radius=radius, progress=show_progress)
     if as_json:
-        typer.echo(json.dumps(_describe(groups, ids, failed, radius=radius), indent=2))
+        described = _describe(groups, ids, failed, radius=radius)
+        typer.echo(json.dumps(described | {"left_out": dict(found.left_out)}, indent=2))
     else:
         _print(groups, ids, failed, report=report)
+        if found.left_out:
+            typer.echo(describe(found.left_out))
     if failed:
         raise typer.Exit(SOME_FAILED)
 
