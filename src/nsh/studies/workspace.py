@@ -137,11 +137,11 @@ def _digest_outputs(made: Mapping[str, Any]) -> str:
 
 
 def _list_images(root: Path) -> str:
-    """SHA-256 over the names and sizes of all files in `root`."""
+    """SHA-256 over the names and contents of all files in `root`."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.is_file():
-            digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
+            digest.update(f"{path.relative_to(root).as_posix()} {sha256_file(path)}\n".encode())
     return digest.hexdigest()
 
 
