@@ -103,9 +103,9 @@ class CodesWriter:
             "errors": self.plan.images - sum(shard["codes"] for shard in shards),
             "shards": shards,
         }
+        forget(self.directory)
         write_json(self.directory / HEADER, header)
         (self.directory / PLAN).unlink(missing_ok=True)
-        forget(self.directory)
 
 
 @contextmanager
