@@ -182,6 +182,8 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     paint(path, 9)
     with pytest.raises(DataError, match=r"'cat/1.png' has changed since the download stage"):
         images.inspect("cat/1.png")
+    with pytest.raises(DataError, match="has changed"):  # the embed stage takes no other image than the split did
+        images.image("cat/1.png")
     path.unlink()
     with pytest.raises(DataError, match="cannot be read any more"):
         images.inspect("cat/1.png")

@@ -190,7 +190,7 @@ def _print(shown: "Index", *, as_json: bool, joined: "Joined | None" = None) -> 
     typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
     typer.echo(f"search     {_manner(shown.approximate)}")
     if joined is not None:
-        typer.echo(f"labels     {joined.describe()}")
+        typer.echo(f"joined     {joined.describe()}")
 
 
 def _manner(approximate: dict[str, str]) -> str:
