@@ -43,7 +43,7 @@ class CodesWriter:
     def pending(self) -> Iterator[tuple[int, range]]:
         """The shards that are not there yet, each with the rows of the images that belong in it."""
         for shard in range(self.plan.shards):
-            if not manifest_path(self.directory, shard).exists():
+            if not (manifest_path(self.directory, shard).exists() and codes_path(self.directory, shard).exists()):
                 yield shard, self.plan.rows(shard)
 
     def write(self, shard: int, entries: Sequence[Entry], codes: NDArray[np.uint8]) -> None:

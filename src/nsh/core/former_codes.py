@@ -6,17 +6,17 @@ The header goes first: from then on the folder is incomplete, and whatever stops
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes
 from nsh.core.errors import CodesError
-from nsh.core.files import write_json
+from nsh.core.files import sha256_file, write_json
 from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, manifest_path, read_document
 
 FORMER = "former"
@@ -79,13 +79,17 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
     """Make room for `plan` in a folder of codes of other images, made by the same encoder; returns how many are gone.
 
     Codes of another encoder, or of images none of which is among `ids`, stay as they are: `CodesWriter` refuses them.
+    Shards that are not those of the header count as if they were not there, so that no damage is taken over.
     """
     found = next((read_document(directory / name) for name in (HEADER, PLAN) if (directory / name).exists()), None)
     if found is None:
         return 0
     changed = {name for name, value in plan.document.items() if found.get(name) != value}
-    former = _ids_in(directory) | _ids_in(directory / FORMER)
-    if not changed or changed - _IMAGES or (former and former.isdisjoint(ids)):
+    if changed - _IMAGES:
+        return 0
+    _drop_damaged(directory, found.get("shards", ()))
+    former = _ids_in(directory) | _ids_in(directory / FORMER) if changed else set()
+    if not changed or (former and former.isdisjoint(ids)):
         return 0
     reopen(directory)
     for number in _shards_in(directory):
@@ -114,6 +118,13 @@ def _move(directory: Path, number: int) -> None:
     free = 1 + max(_shards_in(former), default=-1)
     manifest_path(directory, number).replace(manifest_path(former, free))
     codes_path(directory, number).replace(codes_path(former, free))
+
+
+def _drop_damaged(directory: Path, shards: Sequence[Mapping[str, Any]]) -> None:
+    for number, described in enumerate(shards):
+        places = {"manifest_sha256": manifest_path(directory, number), "codes_sha256": codes_path(directory, number)}
+        if not all(path.is_file() and sha256_file(path) == described.get(name) for name, path in places.items()):
+            places["manifest_sha256"].unlink(missing_ok=True)
 
 
 def _shards_in(directory: Path) -> list[int]:
