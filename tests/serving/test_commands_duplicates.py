@@ -65,4 +65,4 @@ def test_thumbnails_of_other_programs_are_no_duplicates_and_counted(photos, enco
     assert described["left_out"] == {"@eaDir folders": 1, "excluded folders": 1}
     shown = nsh(photos, "--model", encoder_path, "--radius", 0, "--exclude", "*.png")
     assert shown.returncode == 2
-    assert "left out: 1 @eaDir folders, 4 excluded files" in shown.stderr
+    assert "left out: 1 @eaDir folders, 5 excluded files" in shown.stderr
