@@ -6,7 +6,7 @@ The header goes first: from then on the folder is incomplete, and whatever stops
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,7 +87,8 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
     changed = {name for name, value in plan.document.items() if found.get(name) != value}
     if changed - _IMAGES:
         return 0
-    _drop_damaged(directory, found.get("shards", ()))
+    if "shards" in found:  # a header; a plan does not describe them
+        _drop_damaged(directory, found["shards"])
     former = _ids_in(directory) | _ids_in(directory / FORMER) if changed else set()
     if not changed or (former and former.isdisjoint(ids)):
         return 0
@@ -102,7 +103,7 @@ def reopen(directory: Path) -> None:
     """Make a complete folder an unfinished one, before a shard of it changes."""
     if (directory / HEADER).exists():
         header = read_document(directory / HEADER)
-        write_json(directory / PLAN, {name: header[name] for name in ("schema", *Plan.__dataclass_fields__)})
+        write_json(directory / PLAN, {name: header.get(name) for name in ("schema", *Plan.__dataclass_fields__)})
         (directory / HEADER).unlink()
 
 
@@ -120,11 +121,15 @@ def _move(directory: Path, number: int) -> None:
     codes_path(directory, number).replace(codes_path(former, free))
 
 
-def _drop_damaged(directory: Path, shards: Sequence[Mapping[str, Any]]) -> None:
-    for number, described in enumerate(shards):
+def _drop_damaged(directory: Path, shards: Any) -> None:
+    for number in _shards_in(directory):
         places = {"manifest_sha256": manifest_path(directory, number), "codes_sha256": codes_path(directory, number)}
-        if not all(path.is_file() and sha256_file(path) == described.get(name) for name, path in places.items()):
-            places["manifest_sha256"].unlink(missing_ok=True)
+        try:
+            sound = all(sha256_file(path) == shards[number][name] for name, path in places.items())
+        except (OSError, LookupError, TypeError):
+            sound = False
+        if not sound:
+            places["manifest_sha256"].unlink()
 
 
 def _shards_in(directory: Path) -> list[int]:
@@ -141,7 +146,7 @@ def _take(known: Known, directory: Path, number: int, *, bits: int) -> None:
         codes = np.load(codes_path(directory, number), allow_pickle=False)
         check_codes(codes, bits=bits)
         known.add(entries, codes)
-    except (OSError, ValueError, CodesError):
+    except (OSError, EOFError, ValueError, CodesError):
         return
 
 
