@@ -177,7 +177,8 @@ def _complete(writer: CodesWriter) -> bool:
         if any(writer.pending()):
             return False
         if (writer.directory / HEADER).exists():
-            (writer.directory / PLAN).unlink(missing_ok=True)  # of a run that was cut after all was done
+            if (writer.directory / PLAN).exists():  # of a run that was cut after all was done
+                (writer.directory / PLAN).unlink()
             return True
         errors = [entry for shard in range(writer.plan.shards) for entry in _failed(writer, shard)]
         if len(errors) == writer.plan.images:
