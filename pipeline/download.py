@@ -21,7 +21,9 @@ def main() -> None:
     params = read_params()
     backbone, data_set = params.backbone, params.dataset
     weights.fetch(backbone.name, backbone.weights, into=RAW / "weights", progress=show_progress, say=say)
-    registry.fetch(data_set.name, raw=RAW, root=data_set.root, progress=show_progress, say=say)
+    registry.fetch(
+        data_set.name, raw=RAW, root=data_set.root, exclude=data_set.exclude, progress=show_progress, say=say
+    )
     shutil.rmtree(CACHE, ignore_errors=True)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nsh.config import read_params
 from nsh.core.command import run_stage
+from nsh.data.classes import check_classes, describe_classes
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
@@ -19,6 +20,8 @@ def main() -> None:
     params = read_params()
     data_set, split = params.dataset, params.split
     images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
+    check_classes(images)
+    print(f"{data_set.name}: {describe_classes(images)}")
     sizes = Sizes(train=split.train, gallery=split.gallery, query=split.query)
     drawn = draw(
         images,

@@ -84,7 +84,7 @@ def draw_digits(folder: Path) -> None:
 def write_params(folder: Path, images: Path) -> None:
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["matrix"] = {"methods": ["nsh", "itq"], "bits": [16]}
-    params["dataset"] = {"name": "folder", "root": str(images), "labels": "folder"}
+    params["dataset"].update(name="folder", root=str(images), labels="folder")
     params["split"].update(train=100, gallery=200, query=40, max_bad_share=0.1)
     params["backbone"].update(name="resnet18", weights="none", image_size=32)
     params["embed"]["views"] = 2

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.errors import CodesError
+from nsh.core.former_codes import FormerCodes, set_aside
 from nsh.core.manifest import Entry, Plan, digest_ids, read_codes
 
 IDS = [f"a/{row}.jpg" for row in range(7)]
@@ -245,3 +246,38 @@ def test_the_plan_counts_shards():
     assert [list(plan_of().rows(shard)) for shard in range(plan_of().shards)] == [[0, 1, 2], [3, 4, 5], [6]]
     assert dataclasses.replace(plan_of(), images=6).shards == 2
     assert plan_of(ids=[]).shards == 0
+
+
+def test_a_folder_that_changed_hands_takes_no_shard_of_the_former_images(tmp_path, codes):
+    write_all(tmp_path, codes)
+    former = CodesWriter(tmp_path, plan_of())
+    now = plan_of([*IDS, "z.jpg"])
+    assert set_aside(tmp_path, now, ids={*IDS, "z.jpg"}) == 0
+    assert CodesWriter(tmp_path, now).plan == now
+    with pytest.raises(CodesError, match="begun for other images"):
+        write_shard(former, 0, codes)
+    known = FormerCodes(tmp_path, bits=BITS).around(0, IDS[0], IDS[2])
+    assert known.entries[IDS[1]] == entry(1)
+    assert np.array_equal(known.codes[entry(1).sha256], codes[1])
+
+
+def test_shards_of_other_images_are_not_declared_complete(tmp_path, codes):
+    writer = CodesWriter(tmp_path, plan_of(images_sha256="0" * 64))
+    for shard, _ in writer.pending():
+        write_shard(writer, shard, codes)
+    with pytest.raises(CodesError, match="holds shards of other images"):
+        writer.finish()
+
+
+def test_a_shard_that_is_written_again_opens_the_folder_and_an_equal_one_does_not(tmp_path, codes):
+    write_all(tmp_path, codes)
+    before = files(tmp_path)
+    writer = CodesWriter(tmp_path, plan_of())
+    write_shard(writer, 0, codes)
+    assert files(tmp_path) == before
+    write_shard(writer, 0, codes ^ np.uint8(16))
+    with pytest.raises(CodesError, match="is incomplete"):
+        read_codes(tmp_path)
+    write_shard(writer, 0, codes)
+    writer.finish()
+    assert files(tmp_path) == before

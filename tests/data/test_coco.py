@@ -126,7 +126,7 @@ def test_of_two_years_the_papers_is_read_and_an_image_is_taken_once(root: Path) 
     assert images.ids == ["val2014/COCO_val2014_000000000139.jpg", "train2017/000000000285.jpg"]
     assert header(root)["files"].keys() == {"annotations/instances_val2014.json"}
     assert header(root)["ignored"] == {
-        "files that are no images": 3,
+        "files that are no images by name": 3,
         "further files of an image": 1,
         "images that are not named, or have no label": 3,
     }

@@ -35,19 +35,22 @@ def test_the_first_folder_level_is_the_class(tmp_path: Path) -> None:
     assert images.parts == ["", "", ""]
 
 
-@pytest.mark.parametrize("test_folder", ["test", "val"])
-def test_an_official_split_is_recognised(tmp_path: Path, test_folder: str) -> None:
-    for name in ("train/cat/1.png", "train/dog/1.png", f"{test_folder}/cat/1.png", "extra/cat/1.png"):
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [("train", "test"), ("train", "val"), ("Train", "Test"), ("TRAIN", "valid"), ("training", "TESTING")],
+)
+def test_an_official_split_is_recognised(tmp_path: Path, train: str, test: str) -> None:
+    for name in (f"{train}/cat/1.png", f"{train}/dog/1.png", f"{test}/cat/1.png", "extra/cat/1.png"):
         paint(tmp_path / "root" / name)
     images = open_tree(tmp_path)
     assert dict(zip(images.ids, images.parts, strict=True)) == {
-        f"{test_folder}/cat/1.png": "test",
-        "train/cat/1.png": "train",
-        "train/dog/1.png": "train",
+        f"{test}/cat/1.png": "test",
+        f"{train}/cat/1.png": "train",
+        f"{train}/dog/1.png": "train",
     }
     assert images.classes == ("cat", "dog")
     header = json.loads((tmp_path / "raw/folder/inventory.json").read_text())
-    assert header == {"images": 3, "ignored": {f"images outside train and {test_folder}": 1}}
+    assert header == {"images": 3, "ignored": {f"images outside train and {test.lower()}": 1}}
 
 
 def test_a_class_called_train_is_no_official_part(tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_what_is_no_image_is_left_out_and_counted(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "raw/inventory.json").read_text()) == {
         "images": 1,
         "ignored": {
-            "files that are no images": 2,
+            "files that are no images by name": 2,
             "hidden files": 1,
             "hidden folders": 1,
             "names that are no regular file": 2,
@@ -150,7 +153,9 @@ def test_names_that_are_not_utf8_are_left_out(tmp_path: Path) -> None:
 def test_an_empty_folder_is_an_error(tmp_path: Path, labels: str) -> None:
     (tmp_path / "root/cat").mkdir(parents=True)
     (tmp_path / "root/README.md").write_text("x")
-    with pytest.raises(DataError, match=r"has no image \(left out: 1 files that are no images\).*set dataset.root"):
+    with pytest.raises(
+        DataError, match=r"has no image \(left out: 1 files that are no images by name\).*set dataset.root"
+    ):
         open_tree(tmp_path, labels=labels)
     assert not (tmp_path / "raw/folder").exists()
 
@@ -177,6 +182,8 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     paint(path, 9)
     with pytest.raises(DataError, match=r"'cat/1.png' has changed since the download stage"):
         images.inspect("cat/1.png")
+    with pytest.raises(DataError, match="has changed"):  # the embed stage takes no other image than the split did
+        images.image("cat/1.png")
     path.unlink()
     with pytest.raises(DataError, match="cannot be read any more"):
         images.inspect("cat/1.png")

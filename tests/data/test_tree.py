@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from nsh.core.image_files import NO_IMAGE, describe
 from nsh.data import tree
 
 
@@ -13,7 +14,10 @@ from nsh.data import tree
         (["train", "val", "test"], "test"),
         (["train"], None),
         (["test", "val"], None),
-        (["Train", "test"], None),
+        (["Train", "TEST"], "test"),
+        (["training", "Validation"], "validation"),
+        (["train", "valid", "Val"], "val"),
+        (["trainers", "test"], None),
         ([], None),
     ],
 )
@@ -27,7 +31,12 @@ def test_images_called_train_and_test_are_no_folders() -> None:
 
 @pytest.mark.parametrize(
     ("path", "test", "part"),
-    [("train/a/1.png", "val", "train"), ("val/a/1.png", "val", "test"), ("train/1.png", None, "")],
+    [
+        ("train/a/1.png", "val", "train"),
+        ("Val/a/1.png", "val", "test"),
+        ("TRAIN/a/1.png", "val", "train"),
+        ("train/1.png", None, ""),
+    ],
 )
 def test_an_image_has_the_part_of_its_first_folder(path: str, test: str | None, part: str) -> None:
     assert tree.part_of(path, test) == part
@@ -39,5 +48,5 @@ def test_scanning_sorts_and_counts(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found, ignored = tree.scan(tmp_path)
     assert found == ["a/z/1.tif", "b/10.JPEG", "b/2.png"]
-    assert ignored == {"files that are no images": 1, "hidden folders": 1}
-    assert tree.describe(ignored) == "left out: 1 files that are no images, 1 hidden folders"
+    assert ignored == {NO_IMAGE: 1, "hidden folders": 1}
+    assert describe(ignored) == "left out: 1 files that are no images by name, 1 hidden folders"

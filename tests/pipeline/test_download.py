@@ -52,6 +52,12 @@ def test_it_brings_images_and_weights(project: Path) -> None:
     assert files() == first
 
 
+def test_globs_leave_images_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_params(dataset={"exclude": ["a/*.png", "5.*"]})
+    run()
+    assert "folder: 2 images in images; left out: 4 excluded files" in capsys.readouterr().out
+
+
 def test_what_has_arrived_is_kept_until_the_stage_is_done(project: Path) -> None:
     kept = Path(".cache/nsh/download/half")
     kept.mkdir(parents=True)

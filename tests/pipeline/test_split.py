@@ -122,3 +122,18 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(project: Path, split: dict, m
     assert done.stderr.startswith(f"error: {message}")
     assert "Traceback" not in done.stderr
     assert not Path("data/split").exists()
+
+
+def test_classes_and_counts_are_printed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run()
+    assert "folder: 20 images of 2 classes: a 10, b 10\n" in capsys.readouterr().out
+
+
+def test_one_folder_level_too_many_is_refused(project: Path) -> None:
+    Path("images").rename("pictures")
+    Path("images").mkdir()
+    Path("pictures").rename("images/pictures")
+    list_images()
+    with pytest.raises(DataError, match=r"are of one class, 'pictures', .* \(below it lie a, b\)"):
+        run()
+    assert not Path("data/split").exists()

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from PIL import Image
 from nsh.core.errors import CodesError, ConfigError, DataError
 from nsh.core.files import sha256_file
 from nsh.core.manifest import read_codes
+from nsh.core.preprocess import load_image
 from nsh.serving import bulk
 from nsh.serving.bulk import Share, encode_files, quote
 from nsh.serving.encoder import Encoder
@@ -59,7 +62,7 @@ def test_every_image_has_the_code_that_the_encoder_gives_it(encoder, photos, tmp
     assert codes.ids == list_images([str(photos)]).ids
     assert np.array_equal(codes.codes, encoder.encode([photos / image_id for image_id in codes.ids]))
     assert codes.header["encoder_sha256"] == encoder.sha256
-    assert (summary.images, summary.encoded, summary.resumed, summary.complete) == (IMAGES, IMAGES, 0, True)
+    assert (summary.images, summary.encoded, summary.kept, summary.complete) == (IMAGES, IMAGES, 0, True)
     line = json.loads((tmp_path / "codes/00000.jsonl").read_text().splitlines()[0])
     first = photos / "a/00 語.png"
     assert line == {
@@ -123,8 +126,8 @@ def test_a_run_that_is_cut_goes_on_and_ends_the_same(encoder, photos, tmp_path, 
         return iterable
 
     summary = encode(encoder, photos, tmp_path / "cut", progress=count)
-    assert counted == [IMAGES - stop // 7 * 7]
-    assert (summary.resumed, summary.encoded, summary.complete) == (stop // 7 * 7, IMAGES, True)
+    assert counted == [IMAGES]
+    assert (summary.kept, summary.encoded, summary.complete) == (stop // 7 * 7, IMAGES, True)
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
@@ -134,7 +137,7 @@ def test_a_complete_folder_is_left_as_it_is(encoder, photos, tmp_path):
     first = encode(encoder, photos, tmp_path / "codes")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "codes").iterdir()}
     again = encode(encoder, photos, tmp_path / "codes")
-    assert again == replace(first, resumed=IMAGES + 1)
+    assert again == replace(first, kept=IMAGES + 1, new=0)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "codes").iterdir()} == before
 
 
@@ -157,7 +160,7 @@ def test_a_run_without_a_share_does_what_shares_left(encoder, photos, tmp_path):
     encode(encoder, photos, tmp_path / "codes", share=Share(2, 4))
     summary = encode(encoder, photos, tmp_path / "codes")
     assert (summary.complete, summary.encoded) == (True, IMAGES)
-    assert 0 < summary.resumed < IMAGES
+    assert 0 < summary.kept < IMAGES
 
 
 def test_folders_of_shares_made_apart_can_be_put_together(encoder, photos, tmp_path):
@@ -165,7 +168,7 @@ def test_folders_of_shares_made_apart_can_be_put_together(encoder, photos, tmp_p
         encode(encoder, photos, tmp_path / str(number), share=Share(number, 2))
     shutil.copytree(tmp_path / "2", tmp_path / "1", dirs_exist_ok=True)
     summary = encode(encoder, photos, tmp_path / "1")
-    assert (summary.resumed, summary.complete) == (IMAGES, True)
+    assert (summary.kept, summary.complete) == (IMAGES, True)
     assert len(read_codes(tmp_path / "1").ids) == IMAGES
 
 
@@ -181,13 +184,142 @@ def test_shares_are_a_partition():
     assert all(len(owner) == 1 for owner in owners)
 
 
-def test_other_images_or_another_encoder_are_not_mixed_in(encoder, photos, tmp_path):
+def test_codes_of_quite_other_images_are_left_as_they_are(encoder, photos, tmp_path):
     encode(encoder, photos, tmp_path / "codes")
     before = content(tmp_path / "codes")
-    (photos / "a/00 語.png").rename(photos / "a/renamed.png")
     with pytest.raises(CodesError, match="of other images"):
-        encode(encoder, photos, tmp_path / "codes")
+        encode(encoder, (photos / "a").rename(tmp_path / "others"), tmp_path / "codes")
     assert content(tmp_path / "codes") == before
+
+
+def change_images(photos):
+    """One each: mended, replaced by another of the same size and time, moved, removed, new at the front and the end."""
+    shutil.copy(photos / "a/00 語.png", photos / "a/cut.png")
+    replaced, time = photos / "a/02 語.png", (photos / "a/02 語.png").stat().st_mtime_ns
+    content = (photos / "a/04 語.png").read_bytes()
+    replaced.write_bytes(content + bytes(max(0, replaced.stat().st_size - len(content))))
+    os.utime(replaced, ns=(time, time))
+    (photos / "b/01 語.png").rename(photos / "a/01 語.png")
+    (photos / "b/29 語.png").unlink()
+    Image.new("RGB", (9, 9), "red").save(photos / "0.png")
+    Image.new("RGB", (9, 9), "blue").save(photos / "z.png")
+
+
+@pytest.fixture
+def half_sound(photos):
+    (photos / "a/cut.png").write_bytes((photos / "a/00 語.png").read_bytes()[:-800])
+    return photos
+
+
+@pytest.mark.usefixtures("short_shards")
+@pytest.mark.parametrize("shares", [1, 2])
+def test_codes_follow_the_content_of_the_images(encoder, half_sound, tmp_path, monkeypatch, shares):
+    encode(encoder, half_sound, tmp_path / "codes")
+    change_images(half_sound)
+    decoded = []
+
+    def load(source, **options):
+        decoded.append(source)
+        return load_image(source, **options)
+
+    monkeypatch.setattr("nsh.serving.encoder.load_image", load)
+    done = [encode(encoder, half_sound, tmp_path / "codes", share=Share(n, shares)) for n in range(1, shares + 1)]
+    assert [sum(getattr(one, name) for one in done) for name in ("kept", "new", "changed", "gone")] == [27, 3, 2, 2]
+    assert len(decoded) <= 5
+    assert done[-1].complete
+    encode(encoder, half_sound, tmp_path / "anew")
+    assert content(tmp_path / "codes") == content(tmp_path / "anew")
+
+
+def test_one_replaced_image_of_a_complete_folder_gets_its_code(encoder, photos, tmp_path):
+    encode(encoder, photos, tmp_path / "codes")
+    shutil.copy(photos / "b/01 語.png", photos / "a/00 語.png")
+    summary = encode(encoder, photos, tmp_path / "codes")
+    assert (summary.kept, summary.changed, summary.new, summary.gone) == (IMAGES - 1, 1, 0, 0)
+    codes = read_codes(tmp_path / "codes")
+    rows = [codes.ids.index(name) for name in ("a/00 語.png", "b/01 語.png")]
+    assert np.array_equal(*codes.codes[rows])
+
+
+def test_an_image_that_could_not_be_decoded_is_tried_again(encoder, half_sound, tmp_path):
+    encode(encoder, half_sound, tmp_path / "codes")
+    shutil.copy(half_sound / "a/00 語.png", half_sound / "a/cut.png")
+    summary = encode(encoder, half_sound, tmp_path / "codes")
+    assert (summary.errors, summary.changed, summary.encoded) == ([], 1, IMAGES + 1)
+    assert not (tmp_path / "codes/errors.jsonl").exists()
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_an_update_that_is_cut_anywhere_goes_on_and_ends_the_same(encoder, half_sound, tmp_path, monkeypatch):
+    """Cut before each rename and each removal of a file in turn, until there is none left to cut."""
+    monkeypatch.setattr(bulk, "SHARD_ROWS", 16)
+    encode(encoder, half_sound, tmp_path / "before")
+    change_images(half_sound)
+    encode(encoder, half_sound, tmp_path / "anew")
+    for cut in count():
+        out = shutil.copytree(tmp_path / "before", tmp_path / f"cut at {cut}")
+        left = [cut]
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink"):
+                patch.setattr(Path, name, stop_after(left, getattr(Path, name)))
+            try:
+                encode(encoder, half_sound, out)
+            except Killed:
+                pass
+            else:
+                break
+        encode(encoder, half_sound, out)
+        assert content(out) == content(tmp_path / "anew")
+    assert cut > 15
+
+
+def stop_after(left, change):
+    def changed(path, *arguments, **options):
+        left[0] -= 1
+        if left[0] == -1:
+            raise Killed
+        if left[0] >= 0 or path.name.endswith(".partial"):  # a partial file is removed by a `finally`
+            return change(path, *arguments, **options)
+        raise Killed
+
+    return changed
+
+
+@pytest.mark.usefixtures("short_shards")
+def test_images_that_change_again_while_an_update_is_cut(encoder, half_sound, tmp_path):
+    encode(encoder, half_sound, tmp_path / "codes")
+    change_images(half_sound)
+    encode(encoder, half_sound, tmp_path / "codes", share=Share(2, 3))
+    for name in ("0.png", "a/04 語.png"):
+        (half_sound / name).unlink()
+    encode(encoder, half_sound, tmp_path / "codes")
+    encode(encoder, half_sound, tmp_path / "anew")
+    assert content(tmp_path / "codes") == content(tmp_path / "anew")
+
+
+@pytest.mark.usefixtures("short_shards")
+def test_a_damaged_shard_is_made_again(encoder, photos, tmp_path):
+    encode(encoder, photos, tmp_path / "codes")
+    before = content(tmp_path / "codes")
+    rotten = (tmp_path / "codes/00000.npy").read_bytes()
+    (tmp_path / "codes/00000.npy").write_bytes(rotten[:-2] + bytes([rotten[-2] ^ 16, rotten[-1]]))
+    (tmp_path / "codes/00001.npy").unlink()
+    (tmp_path / "codes/00002.jsonl").write_text("{")
+    encode(encoder, photos, tmp_path / "codes")
+    assert content(tmp_path / "codes") == before
+
+
+def test_a_file_that_vanishes_after_it_was_listed_has_a_line(encoder, photos, tmp_path):
+    listed = list_images([str(photos)])
+    (photos / "a/00 語.png").unlink()
+    summary = encode_files(encoder, listed, out=tmp_path / "codes")
+    assert [(entry.id, entry.error) for entry in summary.errors] == [
+        ("a/00 語.png", "cannot be read: No such file or directory")
+    ]
+    assert summary.encoded == IMAGES - 1
 
 
 def test_a_folder_of_other_things_is_refused(encoder, photos, tmp_path):

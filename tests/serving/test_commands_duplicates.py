@@ -1,6 +1,7 @@
 """`nsh duplicates`, started as its user starts it."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -51,3 +52,17 @@ def test_an_empty_folder_is_one_sentence(tmp_path, encoder_path):
     result = nsh(tmp_path, "--model", encoder_path)
     assert result.returncode == 2
     assert result.stderr.startswith("error: found no image in ")
+
+
+def test_thumbnails_of_other_programs_are_no_duplicates_and_counted(photos, encoder_path):
+    for name in ("@eaDir/a.png/SYNOPHOTO_THUMB_XL.png", "small/a.png"):
+        (photos / name).parent.mkdir(parents=True)
+        shutil.copy(photos / "a.png", photos / name)
+    result = nsh(photos, "--model", encoder_path, "--radius", 0, "--exclude", "small", "--json")
+    assert result.returncode == 0, result.stderr
+    described = json.loads(result.stdout)
+    assert described["images"] == 4
+    assert described["left_out"] == {"@eaDir folders": 1, "excluded folders": 1}
+    shown = nsh(photos, "--model", encoder_path, "--radius", 0, "--exclude", "*.png")
+    assert shown.returncode == 2
+    assert "left out: 1 @eaDir folders, 5 excluded files" in shown.stderr

@@ -48,11 +48,11 @@ def test_all_well_is_exit_code_0_one_line_and_nothing_on_standard_error(project)
 def test_some_bad_is_exit_code_1_again_and_again_and_each_is_named(project):
     (project / "photos/bad\n.jpg").write_bytes(b"bad")
     (project / "photos/notes.txt").touch()
-    for resumed in ("", ", 13 of the images were done before"):
+    for change in ("", "; images: 13 kept, 0 new, 0 changed, 0 gone"):
         run = encode(project)
         assert run.returncode == 1
         left_out = "left out: 1 files that are no images by name\n"
-        assert run.stdout.decode() == f"codes: 12 codes of 12 bits{resumed}\n{left_out}"
+        assert run.stdout.decode() == f"codes: 12 codes of 12 bits{change}\n{left_out}"
         first, second = run.stderr.decode().splitlines()
         assert first == "1 of 13 images could not be decoded:"
         assert second.startswith('  "bad\\n.jpg": not an image')
@@ -104,7 +104,10 @@ def test_json_is_the_whole_of_standard_output(project):
         "images": 13,
         "encoded": 12,
         "failed": 1,
-        "resumed": 0,
+        "kept": 0,
+        "new": 13,
+        "changed": 0,
+        "gone": 0,
         "complete": True,
         "left_out": {},
         "bits": 12,
@@ -172,7 +175,7 @@ def test_a_killed_run_goes_on(project, number):
     assert not (project / "codes/header.json").exists()
     run = encode(project, "--json")
     assert run.returncode == 0
-    assert 4 <= json.loads(run.stdout)["resumed"] < 12
+    assert 4 <= json.loads(run.stdout)["kept"] < 12
     codes = read_codes(project / "codes")
     expected = Encoder(project / "encoder.onnx").encode([project / "photos" / image_id for image_id in codes.ids])
     assert np.array_equal(codes.codes, expected)

@@ -63,6 +63,25 @@ def test_build_add_remove_and_info(tmp_path, codes):
     }
 
 
+def test_names_match_in_any_spelling_and_what_does_not_is_said(tmp_path):
+    codes = write_codes(tmp_path / "codes", ["mu\u0308ller.png", "c.png", "d.png"])
+    (tmp_path / "labels.csv").write_bytes("id,class\r\nm\u00fcller.png,a\r\n./c.png,b\r\nwrong.png,c\r\n".encode())
+    labels = ["--metadata", tmp_path / "labels.csv"]
+    built = nsh("build", codes, "--index", tmp_path / "index", *labels)
+    assert "joined     2 of 3 items have a line (not 'd.png'); 1 lines name no item ('wrong.png')" in built.stdout
+    hits = Index.open(tmp_path / "index").search(np.zeros((1, 8), np.uint8), k=3)[0]
+    assert {hit.id: hit.metadata for hit in hits} == {
+        "mu\u0308ller.png": {"class": "a"},
+        "c.png": {"class": "b"},
+        "d.png": {},
+    }
+    added = json.loads(nsh("add", codes, "--index", tmp_path / "index", *labels, "--json").stdout)
+    assert (added["items_without_line"], added["lines_without_item"]) == (1, 1)
+    removed = nsh("remove", "-", "--index", tmp_path / "index", stdin="\ufeffm\u00fcller.png\r\n./c.png \r\n")
+    assert removed.returncode == 0, removed.stderr
+    assert removed.stdout == f"{tmp_path / 'index'}: 2 removed, 1 there now\n"
+
+
 def test_an_approximate_index_prints_its_recall(tmp_path, codes):
     built = nsh("build", codes, "--index", tmp_path / "index", "--approximate-above", 10)
     assert built.returncode == 0, built.stderr

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import unicodedata
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +12,8 @@ from threading import Thread
 import pytest
 
 from nsh.core.errors import ConfigError, DataError, DownloadError
-from nsh.serving.sources import describe, find_model, list_images, suffixes
+from nsh.core.image_files import describe
+from nsh.serving.sources import find_model, list_images
 
 STRANGE = [
     "日本 語.jpg",
@@ -133,9 +135,38 @@ def test_nothing_to_encode_says_what_was_left_out_and_what_counts(tmp_path):
         list_images(["-"], stdin=io.BytesIO(b""))
 
 
-def test_photographs_and_the_training_sets_formats_count():
-    assert {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".avif", ".jp2"} <= suffixes()
-    assert not {".pdf", ".eps", ".svg", ".txt", ".npy", ""} & suffixes()
+def test_globs_leave_out_what_is_found_and_what_is_named(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    found = list_images(["."], exclude=["a", "*.jpeg"])
+    assert found.ids == ["b/2.jpg"]
+    assert found.left_out == {"excluded folders": 1, "excluded files": 1}
+    assert list_images(["a/1.png", "top.jpeg"], exclude=["a/*"]).ids == ["top.jpeg"]
+    assert list_images(["-"], exclude=["b/**"], stdin=io.BytesIO(b"b/2.jpg\na\n")).ids == ["a/1.JPG", "a/1.png"]
+    with pytest.raises(ConfigError, match="to exclude: allowed are globs"):
+        list_images(["."], exclude=["../x"])
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        b"\xef\xbb\xbfb/m\xc3\xbcller.jpg\r\ntop.jpeg\r\n",  # as Windows ends lines, with a byte order mark
+        "b\\müller.jpg\r\ntop.jpeg\r\n".encode("utf-16"),  # as PowerShell writes
+        b"./b/m\xc3\xbcller.jpg \n\n  top.jpeg",
+        b"b/mu\xcc\x88ller.jpg\ntop.jpeg\n",
+    ],
+)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_list_may_spell_names_otherwise_than_the_disk(tmp_path, monkeypatch, listed, form):
+    name = unicodedata.normalize(form, "b/müller.jpg")
+    monkeypatch.chdir(touch(tmp_path / "photos", name, "top.jpeg"))
+    assert list_images(["-"], stdin=io.BytesIO(listed)).ids == [name, "top.jpeg"]
+
+
+def test_two_spellings_on_disk_are_two_images(tmp_path, monkeypatch):
+    names = sorted(unicodedata.normalize(form, "ü.jpg") for form in ("NFC", "NFD"))
+    monkeypatch.chdir(touch(tmp_path / "photos", *names, "ü.jpg "))
+    for name in names:
+        assert list_images(["-"], stdin=io.BytesIO(name.encode())).ids == [name]
 
 
 class Registry:

@@ -105,6 +105,33 @@ def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, work
     assert [(row["method"], row["bits"]) for row in raw] == [("itq", "16"), ("lsh", "16")]
 
 
+def test_more_seeds_and_other_lengths_are_shown_now_and_by_later_calls(command, quick, workspace, measure_here):
+    cells = [make_cell(quick, "itq", bits=16, seed=seed) for seed in range(5)]
+    cells += [make_cell(quick, "itq", bits=bits, seed=0) for bits in (8, 24)]  # 8 is a short code of the sweep
+    measure_here(cells, workspace)
+    for asked in (["--seeds", "5", "--bits", "24", "16"], []):
+        command("--methods", *asked)
+        page = Path("docs/results.md").read_text()
+        assert rows(page, "| mAP@1000 |")[0][1:5] == ["16 bits", "24 bits", "32 bits", "64 bits"]
+        itq = rows(page, "| itq |")[0]
+        assert " ± " in itq[1]
+        assert "seeds" not in itq[1]
+        assert itq[2].endswith("(1 of 5 seeds)**")
+        assert itq[3:5] == ["missing", "missing"]
+        assert "over 5 training seed(s)" in page
+        assert 'make table ROOT=<CIFAR-10> SEEDS=5 BITS="16 24 32 64"' in page
+        raw = list(csv.DictReader(Path("docs/results/cifar10.csv").read_text().splitlines()))
+        assert len(raw) == 6
+    command("--methods", "--bits", "8")
+    assert rows(Path("docs/results.md").read_text(), "| mAP@1000 |")[0][1] == "8 bits"
+
+
+def test_a_length_that_was_asked_for_has_a_column_without_figures(result, hard):
+    text = table_markdown(summarise("cifar10", [result("itq", 16, 0, hard)], asked=[24], ceiling=CEILING), heading="")
+    assert rows(text, "| itq |")[0][2:5] == ["missing"] * 3
+    assert rows(text, "| BinGAN (quoted)") == [["BinGAN (quoted)", "", "", "", "", "0.476", "", "0.512", "0.520"]]
+
+
 def test_a_failed_cell_is_told_after_the_table_is_written(command, monkeypatch):
     monkeypatch.setattr(module, "run", lambda *arguments: ["itq 16 bits seed 0 failed: error: why (log)"])
     with pytest.raises(TrainingError, match="1 cells failed and are marked as missing:\nitq 16 bits"):

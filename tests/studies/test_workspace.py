@@ -77,7 +77,7 @@ def test_what_is_made_is_not_made_again(project, params, stages):
     assert len(stages) == 3
 
 
-@pytest.mark.parametrize("what", ["parameter", "image", "code", "output"])
+@pytest.mark.parametrize("what", ["parameter", "image", "content", "exclude", "code", "output"])
 def test_what_changes_makes_it_again(project, params, stages, monkeypatch, what):
     prepare("tiny", TINY, params, root=Path("images"))
     changes = TINY
@@ -85,6 +85,11 @@ def test_what_changes_makes_it_again(project, params, stages, monkeypatch, what)
         changes = TINY | {"split.seed": 1}
     elif what == "image":
         Path("images/a/new.png").write_bytes(b"another")
+    elif what == "content":  # of the same length
+        path = next(Path("images").rglob("*.png"))
+        path.write_bytes(path.read_bytes()[::-1])
+    elif what == "exclude":
+        changes = TINY | {"dataset.exclude": ["thumbs"]}
     elif what == "code":
         monkeypatch.setattr(module, "code_digest", lambda roots: "another")
     else:

@@ -19,7 +19,7 @@ from nsh.core.files import sha256_bytes, write_json, write_text
 SIZE = 8
 PARAMS = """
 matrix: {methods: [nsh, itq], bits: [16, 32]}
-dataset: {name: folder, root: data/local, labels: folder}
+dataset: {name: folder, root: data/local, exclude: [], labels: folder}
 split: {train: 6, gallery: 9, query: 3, draw: uniform, seed: 0, max_bad_share: 0.01}
 backbone: {name: mobilenet_v2, weights: none, image_size: 32, resample: bilinear}
 embed: {views: 2, seed: 0, batch: 4}

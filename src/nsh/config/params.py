@@ -40,6 +40,7 @@ class DataSet(Block):
 
     name: Literal["fashion-mnist", "cifar10", "nuswide", "coco", "folder"]
     root: Place
+    exclude: list[str]
     labels: Literal["folder", "none"]
 
 

@@ -1,10 +1,14 @@
 """Writes codes to disk in the format of `nsh.core.manifest`, shard by shard, so that a cut run goes on.
 
-It does not know how codes are made.
+Several processes may write shards of one folder, and a shard may be written again. It does not know how codes are made.
 """
 
+import fcntl
+import io
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,8 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes, code_bytes
 from nsh.core.errors import CodesError
 from nsh.core.files import atomic_path, sha256_file, write_json, write_text
-from nsh.core.manifest import HEADER, PLAN, SCHEMA, Entry, Plan, codes_path, manifest_path, read_document
+from nsh.core.former_codes import forget, reopen
+from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_document
 
 
 class CodesWriter:
@@ -28,7 +33,7 @@ class CodesWriter:
             CodesError: the folder holds codes of another encoder, of other images, or things that are no codes.
         """
         self.directory, self.plan = Path(directory), plan
-        planned = {"schema": SCHEMA, **asdict(plan)}
+        planned = plan.document
         found = _read_plan(self.directory)
         if found is None:
             write_json(self.directory / PLAN, planned)
@@ -38,19 +43,19 @@ class CodesWriter:
     def pending(self) -> Iterator[tuple[int, range]]:
         """The shards that are not there yet, each with the rows of the images that belong in it."""
         for shard in range(self.plan.shards):
-            if not manifest_path(self.directory, shard).exists():
+            if not (manifest_path(self.directory, shard).exists() and codes_path(self.directory, shard).exists()):
                 yield shard, self.plan.rows(shard)
 
     def write(self, shard: int, entries: Sequence[Entry], codes: NDArray[np.uint8]) -> None:
-        """Write one whole shard.
+        """Write one whole shard; one that is there and holds the same stays as it is.
 
         Args:
-            shard: its number, from `pending`.
+            shard: its number.
             entries: one for each of its images, in order.
             codes: uint8 [entries with status "ok", ceil(bits / 8)], in the same order.
 
         Raises:
-            CodesError: entries, codes and plan do not agree.
+            CodesError: entries, codes and plan do not agree, or the folder is by now that of other images.
         """
         check_codes(codes, bits=self.plan.bits)
         good = sum(entry.status == "ok" for entry in entries)
@@ -59,32 +64,64 @@ class CodesWriter:
                 f"shard {shard} must have {len(self.plan.rows(shard))} images and a code for each good one: "
                 f"found {len(entries)} images, {good} of them good, and {len(codes)} codes"
             )
-        with atomic_path(codes_path(self.directory, shard)) as partial, partial.open("wb") as file:
-            np.save(file, np.ascontiguousarray(codes), allow_pickle=False)
-        lines = (json.dumps(asdict(entry)) + "\n" for entry in entries)
-        write_text(manifest_path(self.directory, shard), "".join(lines))  # last: it says that the shard is whole
+        buffer = io.BytesIO()
+        np.save(buffer, np.ascontiguousarray(codes), allow_pickle=False)
+        lines = "".join(json.dumps(asdict(entry)) + "\n" for entry in entries)
+        with locked(self.directory):
+            self._put(shard, buffer.getvalue(), lines)
+
+    def _put(self, shard: int, codes: bytes, lines: str) -> None:
+        if _read_plan(self.directory) != self.plan.document:
+            raise CodesError(f"{self.directory} was begun for other images while this run encoded: start it again")
+        places = codes_path(self.directory, shard), manifest_path(self.directory, shard)
+        if all(path.is_file() for path in places) and [path.read_bytes() for path in places] == [codes, lines.encode()]:
+            return
+        reopen(self.directory)
+        places[1].unlink(missing_ok=True)
+        with atomic_path(places[0]) as partial:
+            partial.write_bytes(codes)
+        write_text(places[1], lines)  # last: it says that the shard is whole
 
     def finish(self) -> None:
         """Write the header and so declare the folder complete.
 
         Raises:
-            CodesError: a shard is missing.
+            CodesError: a shard is missing, or the shards are not of the images of the plan.
         """
         missing = [shard for shard, _ in self.pending()]
         if missing:
             raise CodesError(f"{self.directory} lacks {len(missing)} shard(s), first {missing[0]:05d}: run again")
         shards = [_describe_shard(self.directory, shard) for shard in range(self.plan.shards)]
+        ids = [name for shard in range(self.plan.shards) for name in _read_ids(self.directory, shard)]
+        if digest_ids(ids) != self.plan.images_sha256:
+            raise CodesError(f"{self.directory} holds shards of other images: delete the folder and encode again")
         header = {
-            "schema": SCHEMA,
-            **asdict(self.plan),
+            **self.plan.document,
             "bytes": code_bytes(self.plan.bits),
             "bit_order": "most significant first",
             "count": sum(shard["codes"] for shard in shards),
             "errors": self.plan.images - sum(shard["codes"] for shard in shards),
             "shards": shards,
         }
+        forget(self.directory)
         write_json(self.directory / HEADER, header)
         (self.directory / PLAN).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time changes a folder of codes; where a file system knows no locks, chance must do."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _read_ids(directory: Path, shard: int) -> list[str]:
+    return [json.loads(line)["id"] for line in manifest_path(directory, shard).read_text(encoding="utf-8").splitlines()]
 
 
 def _describe_shard(directory: Path, shard: int) -> dict[str, Any]:

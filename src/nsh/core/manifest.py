@@ -4,6 +4,7 @@
     00000.npy       uint8 [rows with status "ok", ceil(bits / 8)], in the manifest's order
     00000.jsonl     one line an image: id, path, sha256, status ("ok" or "error"), error
     plan.json       what an unfinished folder is going to hold; gone when header.json is there
+    former/         shards of an unfinished folder's former images, see `nsh.core.former_codes`
 
 An image that failed has a line and no code: a made-up code would be found. Equal input gives equal bytes.
 This module knows the format and reads it; `nsh.core.codes_writer` writes it. Neither knows how codes are made.
@@ -12,7 +13,7 @@ This module knows the format and reads it; `nsh.core.codes_writer` writes it. Ne
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +54,11 @@ class Plan:
     def shards(self) -> int:
         """How many shards the images fill."""
         return -(-self.images // self.shard_rows)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `PLAN` says, and `HEADER` among other things."""
+        return {"schema": SCHEMA, **asdict(self)}
 
     def rows(self, shard: int) -> range:
         """Which of the images are in `shard`."""

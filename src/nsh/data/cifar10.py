@@ -7,7 +7,7 @@ import importlib
 import io
 import pickle
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,15 @@ _LIMIT = 200 << 20
 _SIDE, _CHANNELS = 32, 3
 
 
-def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callable[[str], None]) -> None:
+def fetch(
+    *,
+    raw: Path,
+    root: Path,
+    exclude: Sequence[str] = (),
+    cache: Path,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
     """Bring CIFAR-10 into the folder `raw`, whole or not at all.
 
     The sources, in order: an image tree with `train/` and `test/` in `root`; the official archive in `root`; the
@@ -40,8 +48,8 @@ def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callab
     Raises:
         DownloadError: the archive cannot be fetched, or is not the published one.
     """
-    if root.is_dir() and tree.name_of_test_part(tree.scan(root)[0]):
-        folder.fetch(raw=raw, root=root, progress=progress, say=say)
+    if root.is_dir() and tree.name_of_test_part(tree.scan(root, exclude=exclude)[0]):
+        folder.fetch(raw=raw, root=root, exclude=exclude, progress=progress, say=say)
         return
     archive = root / ARCHIVE
     if archive.is_file():

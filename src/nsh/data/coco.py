@@ -73,7 +73,7 @@ def _read_rows(root: Path, path: str) -> list[Row]:
 def _read_json(path: Path) -> dict[str, Any]:
     """The document without what is not needed: outlines are most of its half a gigabyte."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             content = json.load(file, object_pairs_hook=lambda pairs: {k: v for k, v in pairs if k in _KEPT})
     except ValueError as error:
         raise DataError(f"{path} is no whole JSON document ({error}): fetch it again") from error

@@ -1,37 +1,47 @@
 """A tree of the user's own images. The images stay where they are; what is fetched is an inventory of them.
 
     root/cat/1.jpg                  labels from the first folder level, no official parts
-    root/train/cat/1.jpg            an official split: `train` beside `test` (or `val`, taken as the test part)
+    root/train/cat/1.jpg            an official split: `train` beside `test` (or else `val`), in any case
     root/1.jpg                      no labels: dataset.labels must be none
 
 What is left out, and counted, is written in `nsh.data.tree`. It does not decode images and knows no model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from nsh.core.errors import DataError
+from nsh.core.image_files import SUFFIXES, describe
 from nsh.core.progress import Progress, no_progress
 from nsh.data import inventory, tree
 
 NAME = "folder"
 
 
-def fetch(*, raw: Path, root: Path, progress: Progress = no_progress, say: Callable[[str], None] = print) -> None:
+def fetch(
+    *,
+    raw: Path,
+    root: Path,
+    exclude: Sequence[str] = (),
+    progress: Progress = no_progress,
+    say: Callable[[str], None] = print,
+) -> None:
     """Write the inventory of the images under `root` into the folder `raw`, whole or not at all.
 
     Raises:
+        ConfigError: a glob of `exclude` is none.
         DataError: `root` is no folder, or has no image.
     """
-    found, ignored = tree.scan(root)
+    found, ignored = tree.scan(root, exclude=exclude)
     if not found:
         raise DataError(
-            f"{root} has no image ({tree.describe(ignored)}): put images there or set dataset.root; "
-            f"image files end in {' '.join(tree.SUFFIXES)}"
+            f"{root} has no image ({describe(ignored)}): put images there or set dataset.root; "
+            f"image files end in {' '.join(SUFFIXES)}"
         )
     entries = (inventory.describe_file(root, path) for path in progress(found, desc="hashing images", total=len(found)))
     inventory.write(raw, entries, {"ignored": dict(sorted(ignored.items()))})
-    say(f"{raw.name}: {len(found)} images in {root}; {tree.describe(ignored)}")
+    say(f"{raw.name}: {len(found)} images in {root}; {describe(ignored)}")
 
 
 class FolderImages(inventory.InventoryImages):
@@ -51,9 +61,10 @@ class FolderImages(inventory.InventoryImages):
                 PurePosixPath(path).parts[1 if part else 0 :] for path, part in zip(self.ids, self.parts, strict=True)
             ]
             _check_labelled(self.ids, below, root)
-            self.classes = tuple(sorted({parts[0] for parts in below}))
+            names = [normalize("NFC", parts[0]) for parts in below]  # train/ and test/ may come from two systems
+            self.classes = tuple(sorted(set(names)))
             rows = {label: row for row, label in enumerate(self.classes)}
-            self.labels = [(rows[parts[0]],) for parts in below]
+            self.labels = [(rows[name],) for name in names]
 
 
 def open_images(name: str, *, raw: Path, root: Path, labels: str) -> FolderImages:

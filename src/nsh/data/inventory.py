@@ -8,6 +8,7 @@ image while an inventory is written, and knows neither labels nor splits.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,17 +85,17 @@ class InventoryImages:
         self._root = root.resolve()
 
     def content(self, image_id: str) -> bytes:
-        """The file's bytes.
+        """The file's bytes, after proof that they are those of the inventory.
 
         Raises:
             UnreadableImage: it could not be read when the inventory was made either.
-            DataError: it is not the file of the inventory any more.
+            DataError: the file is gone, or has changed since.
         """
         if image_id not in self._sha256:
             raise DataError(f"{image_id!r} is not in the inventory of {self._root.name}: run `dvc repro` again")
         path = self._root / image_id
         try:
-            if not path.resolve().is_relative_to(self._root):
+            if not Path(os.path.realpath(path)).is_relative_to(self._root):
                 raise DataError(f"{image_id!r} leads out of the folder: run `dvc repro` again")
             content = path.read_bytes()
         except OSError as error:
@@ -103,6 +104,8 @@ class InventoryImages:
             raise DataError(
                 f"{image_id!r} cannot be read any more ({error.strerror}): run `dvc repro` again"
             ) from error
+        if sha256_bytes(content) != self._sha256[image_id]:
+            raise DataError(f"{image_id!r} has changed since the download stage: run `dvc repro` again")
         return content
 
     def image(self, image_id: str) -> Image.Image:
@@ -110,20 +113,16 @@ class InventoryImages:
 
         Raises:
             UnreadableImage: it cannot be decoded; the reason alone.
-            DataError: the file is gone.
+            DataError: as `content`.
         """
         return load_image(self.content(image_id))
 
     def inspect(self, image_id: str) -> str:
-        """SHA-256 of the file's bytes, after proof that they decode and are those of the inventory.
+        """SHA-256 of the file's bytes, after proof that they decode.
 
         Raises:
             UnreadableImage: they do not decode; the reason alone.
-            DataError: the file has changed since the inventory was made.
+            DataError: as `content`.
         """
-        content = self.content(image_id)
-        digest = sha256_bytes(content)
-        if digest != self._sha256[image_id]:
-            raise DataError(f"{image_id!r} has changed since the download stage: run `dvc repro` again")
-        load_image(content)
-        return digest
+        self.image(image_id)
+        return str(self._sha256[image_id])

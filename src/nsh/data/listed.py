@@ -16,6 +16,8 @@ from typing import Any
 
 from nsh.core.errors import DataError
 from nsh.core.files import sha256_file
+from nsh.core.image_files import describe
+from nsh.core.names import listed
 from nsh.core.progress import Progress
 from nsh.data import inventory, split_lists, tree
 from nsh.data.listing import Key, Listed, Listing
@@ -56,13 +58,22 @@ class ListedImages(inventory.InventoryImages):
             self.labels = [tuple(entry["labels"]) for entry in entries]
 
 
-def fetch(data_set: ListedSet, *, raw: Path, root: Path, progress: Progress, say: Callable[[str], None]) -> None:
+def fetch(
+    data_set: ListedSet,
+    *,
+    raw: Path,
+    root: Path,
+    exclude: Sequence[str] = (),
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
     """Write the inventory of the data set's images under `root` into the folder `raw`, whole or not at all.
 
     Raises:
+        ConfigError: a glob of `exclude` is none.
         DataError: the files that name images are not there or damaged, or there is none of the images.
     """
-    found, others, ignored = tree.scan_all(root)
+    found, others, ignored = tree.scan_all(root, exclude=exclude)
     listing = _read_listing(data_set, root, others)
     labelled = {key: image for key, image in sorted(listing.images.items()) if image.labels}
     places = _find_places(found, labelled, key=data_set.key, ignored=ignored)
@@ -88,7 +99,9 @@ def fetch(data_set: ListedSet, *, raw: Path, root: Path, progress: Progress, say
         f"{data_set.name}: {_shorten(listing.files)} name {len(labelled)} images with a label, of {data_set.published} "
         f"published; {header['without_labels']} without one are left out"
     )
-    say(f"{data_set.name}: {header['missing']} of them are missing in {root}; {tree.describe(ignored)}")
+    missing = [image.name for key, image in labelled.items() if key not in places]
+    named = f" ({listed(missing)})" if missing else ""
+    say(f"{data_set.name}: {len(missing)} of them are missing in {root}{named}; {describe(ignored)}")
 
 
 def open_images(data_set: ListedSet, *, raw: Path, root: Path, labels: str) -> ListedImages:

@@ -29,8 +29,8 @@ _HALVES = {"TrainImagelist.txt": "_Train", "TestImagelist.txt": "_Test"}
 
 
 def key(name: str) -> str | None:
-    """The file name, which is a number within the search word and the id at Flickr."""
-    return name if _NAME.fullmatch(name) else None
+    """The file name in lower case, which is a number within the search word and the id at Flickr."""
+    return name.lower() if _NAME.fullmatch(name) else None
 
 
 def read_ground_truth(root: Path, files: Sequence[str]) -> Listing | None:

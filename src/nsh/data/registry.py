@@ -4,7 +4,7 @@ To add one: a module with `fetch` and `open_images`, and its two lines here; or,
 module with a `ListedSet`, and its one line.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nsh.core.errors import ConfigError
@@ -23,6 +23,7 @@ def fetch(
     *,
     raw: Path,
     root: Path,
+    exclude: Sequence[str] = (),
     progress: Progress = no_progress,
     say: Callable[[str], None] = print,
     cache: Path = CACHE,
@@ -34,22 +35,23 @@ def fetch(
         raw: the folder of all published data, data/raw; the data set's own is `raw / name` and is replaced.
         root: the user's own images (folder, or cifar10 as a tree), or files fetched by hand, which the larger sets
             need (nuswide, coco).
+        exclude: globs of what is left out of `root`, see `nsh.core.image_files.Exclude`.
         progress: shows what arrives.
         say: gets one line for each source tried.
         cache: where a cut download is kept.
 
     Raises:
-        ConfigError: no such data set.
+        ConfigError: no such data set, or a glob is none.
         DataError: nothing usable in `root`, or (DownloadError) nothing could be fetched.
     """
     if name == fashion_mnist.NAME:
         fashion_mnist.fetch(raw=raw / name, root=root, cache=cache, progress=progress, say=say)
     elif name == cifar10.NAME:
-        cifar10.fetch(raw=raw / name, root=root, cache=cache, progress=progress, say=say)
+        cifar10.fetch(raw=raw / name, root=root, exclude=exclude, cache=cache, progress=progress, say=say)
     elif name == folder.NAME:
-        folder.fetch(raw=raw / name, root=root, progress=progress, say=say)
+        folder.fetch(raw=raw / name, root=root, exclude=exclude, progress=progress, say=say)
     elif name in _LISTED:
-        listed.fetch(_LISTED[name], raw=raw / name, root=root, progress=progress, say=say)
+        listed.fetch(_LISTED[name], raw=raw / name, root=root, exclude=exclude, progress=progress, say=say)
     else:
         raise _unknown(name)
 

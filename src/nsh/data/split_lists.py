@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nsh.core.errors import DataError
+from nsh.core.image_files import is_image
 from nsh.data.imageset import Labels
 from nsh.data.listing import Key, Listing, Row, merge, read_lines
-from nsh.data.tree import SUFFIXES
 
 _LIST = re.compile(
     r"(?P<set>.*/|(?:.*/)?(?!labels_)[^/]*[_-]|)(?P<part>test|train|database)"
@@ -120,7 +120,7 @@ def _read_pair(root: Path, names_path: str, labels_path: str, columns: list[int]
 
 
 def _row(name: str, values: list[str], columns: list[int], *, where: str) -> Row:
-    if len(values) != len(columns) or not {"0", "1"}.issuperset(values) or not name.lower().endswith(SUFFIXES):
+    if len(values) != len(columns) or not {"0", "1"}.issuperset(values) or not is_image(name):
         raise DataError(
             f"{where}: found {' '.join([name, *values])[:80]!r}, allowed is an image's path and {len(columns)} times "
             "0 or 1: the list is cut, or of another data set"

@@ -1,31 +1,32 @@
 """Encodes files into a folder of codes: shard by shard, on every core, and so that a cut run goes on.
 
+A folder that is there already is brought to what the images are now: by their content, not by their names.
+
 Several processes, on one machine or many, may share one folder: each encodes its own share of the shards, and
 whichever finds all there declares the folder complete. The codes depend on the images and the encoder alone, not on
 shares, threads, cuts or order; a folder begun for many shares may be cut into more and smaller shards. It does not know
 how files were found nor how codes are searched.
 """
 
-import fcntl
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nsh.core.codes import code_bytes
-from nsh.core.codes_writer import CodesWriter
-from nsh.core.errors import ConfigError, DataError, UnreadableImage
-from nsh.core.files import sha256_file, write_text
+from nsh.core.codes_writer import CodesWriter, locked
+from nsh.core.errors import ConfigError, DataError
+from nsh.core.files import write_text
+from nsh.core.former_codes import set_aside
 from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_document
 from nsh.core.progress import Progress, no_progress
 from nsh.core.threads import map_ordered
+from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.sources import ImageList
 
@@ -37,8 +38,6 @@ AHEAD = 4
 
 ERRORS = "errors.jsonl"
 """In a complete folder, one line for each image without a code: id and error. Absent if there is none."""
-
-Encoded = tuple[Entry, NDArray[np.uint8] | None]
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is now. Counts are of this share's images; errors are in the ids' order."""
+    """What there is now. Counts are of this share's images but for `gone`; errors are in the ids' order."""
 
     images: int
     encoded: int  # have a code
-    resumed: int  # were there before this run, with a code or an error
+    kept: int  # were there before this run with the same content, and a code or the same error
+    new: int
+    changed: int  # were there before this run with another content or another error
+    gone: int  # were there before this run and are not among the images
     errors: list[Entry]
     complete: bool  # the folder: all shares are there
 
@@ -85,39 +87,41 @@ def encode_files(
     batch: int = BATCH,
     progress: Progress = no_progress,
 ) -> Summary:
-    """Encode what `out` does not hold yet, and complete the folder if nothing is missing then.
+    """Bring `out` to what the images are now, and complete the folder if nothing is missing then.
+
+    Every image is read and hashed; only one whose content has no code in the folder yet is decoded and encoded, and one
+    that could not be decoded before is tried again.
 
     Args:
         encoder: opened with the threads to use.
         images: what to encode; never written to.
-        out: folder of codes (`nsh.core.manifest`), new or begun with the same encoder and images.
+        out: folder of codes (`nsh.core.manifest`), new, or made or begun with the same encoder.
         share: which part of the work is this process's.
         batch: images that go through the graph at a time in each thread; memory grows with it.
         progress: counts images.
 
     Raises:
-        CodesError: `out` holds something else.
+        CodesError: `out` holds something else, or the codes of none of these images.
         ConfigError: `out` cannot be made.
         DataError: not one of all the images could be decoded; or `out` lies among the images.
     """
     refuse_beside_images(out, images)
-    writer = _open_writer(encoder, images, out=out, share=share)
-    pending = [(shard, rows) for shard, rows in writer.pending() if share.takes(shard)]
-    waiting = sum(len(rows) for _, rows in pending)
-    with ThreadPoolExecutor(encoder.threads, thread_name_prefix="encode") as pool:
-        ids = (images.ids[row] for row in chain.from_iterable(rows for _, rows in pending))
-        batches = iter(lambda: list(islice(ids, batch)), [])
-        results = map_ordered(
-            pool, lambda names: _encode(encoder, images, names), batches, ahead=AHEAD * encoder.threads
-        )
-        encoded = iter(progress(chain.from_iterable(results), desc="encode", total=waiting))
-        for shard, rows in pending:
-            _write(writer, shard, list(islice(encoded, len(rows))))
-    complete = _complete(writer)
+    writer, gone = _open_writer(encoder, images, out=out, share=share)
     shards = [shard for shard in range(writer.plan.shards) if share.takes(shard)]
-    total = sum(len(writer.plan.rows(shard)) for shard in shards)
+    total, states = sum(len(writer.plan.rows(shard)) for shard in shards), Counter[State]()
+    with ThreadPoolExecutor(encoder.threads, thread_name_prefix="encode") as pool:
+        batches = cut_batches(writer, images, shards, length=batch)
+        ahead = AHEAD * encoder.threads
+        results = map_ordered(pool, lambda work: encode_batch(encoder, images, work), batches, ahead=ahead)
+        encoded = iter(progress(chain.from_iterable(results), desc="encode", total=total))
+        for shard in shards:
+            done = list(islice(encoded, len(writer.plan.rows(shard))))
+            _write(writer, shard, done)
+            states.update(one.state for one in done)
+    complete = _complete(writer)
     errors = [entry for shard in shards for entry in _failed(writer, shard)]
-    return Summary(total, total - len(errors), total - waiting, errors, complete)
+    counts = {"kept": states["kept"], "new": states["new"], "changed": states["changed"], "gone": gone}
+    return Summary(total, total - len(errors), **counts, errors=errors, complete=complete)
 
 
 def refuse_beside_images(out: Path, images: ImageList) -> None:
@@ -134,12 +138,13 @@ def refuse_beside_images(out: Path, images: ImageList) -> None:
         raise DataError(f"{out} holds images that are to be encoded: nothing is written beside images, name another")
 
 
-def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share) -> CodesWriter:
+def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share) -> tuple[CodesWriter, int]:
+    """The writer of these images' codes, and how many images have left the folder."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made ({error.strerror}): name a folder that can be written") from error
-    with _locked(out):
+    with locked(out):
         plan = Plan(
             encoder_sha256=encoder.sha256,
             bits=encoder.contract.bits,
@@ -147,7 +152,8 @@ def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share
             images_sha256=digest_ids(images.ids),
             shard_rows=_shard_rows(out, len(images.ids), share),
         )
-        return CodesWriter(out, plan)
+        gone = set_aside(out, plan, ids=set(images.ids))
+        return CodesWriter(out, plan), gone
 
 
 def _shard_rows(out: Path, images: int, share: Share) -> int:
@@ -159,44 +165,28 @@ def _shard_rows(out: Path, images: int, share: Share) -> int:
     return min(SHARD_ROWS, -(-images // share.of))
 
 
-def _encode(encoder: Encoder, images: ImageList, names: list[str]) -> list[Encoded]:
-    """One batch, in a thread of the pool."""
-    paths = [images.path(name) for name in names]
-    digests = [_digest(path) for path in paths]
-    return [
-        (Entry(id=name, path=name, sha256=digest, status="error", error=str(result)), None)
-        if isinstance(result, UnreadableImage)
-        else (Entry(id=name, path=name, sha256=digest), result)
-        for name, digest, result in zip(names, digests, encoder.encode_batch(paths), strict=True)
-    ]
-
-
-def _digest(path: Path) -> str | None:
-    with suppress(OSError):  # the encoder says why
-        if path.is_file():  # a pipe would be read for ever
-            return sha256_file(path)
-    return None
-
-
 def _write(writer: CodesWriter, shard: int, encoded: list[Encoded]) -> None:
-    codes = [code for _, code in encoded if code is not None]
+    codes = [one.code for one in encoded if one.code is not None]
     nothing = np.empty((0, code_bytes(writer.plan.bits)), np.uint8)
-    writer.write(shard, [entry for entry, _ in encoded], np.stack(codes) if codes else nothing)
+    writer.write(shard, [one.entry for one in encoded], np.stack(codes) if codes else nothing)
 
 
 def _complete(writer: CodesWriter) -> bool:
     """Declare the folder complete if it is; whether it is."""
-    if any(writer.pending()):
-        return False
-    if (writer.directory / HEADER).exists():
-        return True
-    errors = [entry for shard in range(writer.plan.shards) for entry in _failed(writer, shard)]
-    if len(errors) == writer.plan.images:
-        raise DataError(
-            f"not one of the {len(errors)} images could be decoded (the first, {quote(errors[0].id)}: "
-            f"{errors[0].error}): mend them, delete {writer.directory} and encode again"
-        )
-    with _locked(writer.directory):
+    with locked(writer.directory):
+        if any(writer.pending()):
+            return False
+        if (writer.directory / HEADER).exists():
+            if (writer.directory / PLAN).exists():  # of a run that was cut after all was done
+                (writer.directory / PLAN).unlink()
+            return True
+        errors = [entry for shard in range(writer.plan.shards) for entry in _failed(writer, shard)]
+        if len(errors) == writer.plan.images:
+            raise DataError(
+                f"not one of the {len(errors)} images could be decoded (the first, {quote(errors[0].id)}: "
+                f"{errors[0].error}): mend them and encode again"
+            )
+        (writer.directory / ERRORS).unlink(missing_ok=True)
         if errors:
             lines = (json.dumps({"id": entry.id, "error": entry.error}) + "\n" for entry in errors)
             write_text(writer.directory / ERRORS, "".join(lines))
@@ -216,15 +206,3 @@ def _failed(writer: CodesWriter, shard: int) -> Iterable[Entry]:
 def quote(image_id: str) -> str:
     """An id as one line that can be read, whatever characters it is made of."""
     return json.dumps(image_id, ensure_ascii=not image_id.isprintable())
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time begins or completes a folder; where folders know no locks, chance must do."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,7 @@ Reads names, never images. It does not know MLflow: whoever does hands in a func
 """
 
 # There may be millions of names: strings, and never resolved, as a link's own name is the id.
-# ruff: noqa: PTH100, PTH109, PTH112, PTH114, PTH118, PTH120
+# ruff: noqa: PTH100, PTH109, PTH112, PTH120
 
 import json
 import os
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from PIL import Image
-
 from nsh.core.errors import ConfigError, DataError
 from nsh.core.fetch import download
 from nsh.core.files import expand_home
-from nsh.core.preprocess import FORMATS
+from nsh.core.image_files import NO_IMAGE, SUFFIXES, Exclude, describe, is_image, is_utf8, walk
+from nsh.core.names import find_path, read_list
 from nsh.core.progress import Progress, no_progress
 
 LIST = "-"
@@ -30,6 +29,9 @@ MAX_MODEL_BYTES = 4 << 30
 
 FromRegistry = Callable[[str, Path], Path]
 """Writes the encoder that "models:/name@alias" means to a path, and returns the path."""
+
+Walk = Callable[[str], Iterator[str]]
+"""Gives the paths of the images in a folder."""
 
 
 @dataclass(frozen=True)
@@ -49,41 +51,44 @@ def list_images(
     arguments: Sequence[str],
     *,
     root: Path | None = None,
+    exclude: Sequence[str] = (),
     stdin: BinaryIO | None = None,
     progress: Progress = no_progress,
 ) -> ImageList:
     """Find the images that the arguments mean, in an order that does not depend on theirs.
 
-    In folders, files count whose name ends like an image's, hidden ones left out and linked folders not entered. A
-    file that is named counts whatever its name. An id is the path below `root`, with links left as they are.
+    In folders, files count as `nsh.core.image_files` says. A file that is named counts whatever its name, if it is not
+    excluded. An id is the path below `root`, with links left as they are.
 
     Args:
-        arguments: files, folders, or `LIST`: a list on `stdin`, one path a line, or each ended by a zero byte as
-            `find -print0` does (for names that hold a newline).
+        arguments: files, folders, or `LIST`: a list on `stdin`, see `nsh.core.names.read_list`. What a list names may
+            have other accents or slashes than the file has.
         root: what ids are relative to; None: the folder, if one folder is the only argument, else the working folder.
+        exclude: globs of ids and names that are left out, see `nsh.core.image_files.Exclude`.
         stdin: bytes of the list.
         progress: counts files.
 
     Raises:
+        ConfigError: a glob is none.
         DataError: an argument names nothing, an image lies outside of the root, or there is no image at all.
     """
-    home = _root(arguments, root)
+    home, excluded = _root(arguments, root), Exclude(exclude)
     left_out: Counter[str] = Counter()
-    paths = progress(_find(arguments, stdin, left_out), desc="list images")
-    ids = sorted({_id_of(path, home) for path in _readable_names(paths, left_out)})
+
+    def find(folder: str) -> Iterator[str]:
+        for path in walk(folder, root=home, exclude=excluded, left_out=left_out):
+            if is_image(path):
+                yield path
+            else:
+                left_out[NO_IMAGE] += 1
+
+    paths = progress(_find(arguments, stdin, find), desc="list images")
+    ids = sorted(set(_kept(paths, home, left_out, excluded)))
     if not ids:
-        raise DataError(f"found no image in {', '.join(arguments)} ({describe(left_out)}); {_allowed()}")
+        raise DataError(
+            f"found no image in {', '.join(arguments)} ({describe(left_out)}); image files end in {' '.join(SUFFIXES)}"
+        )
     return ImageList(Path(home), ids, left_out)
-
-
-def describe(left_out: Counter[str]) -> str:
-    """What was left out, in words."""
-    return "left out: " + (", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "nothing")
-
-
-def suffixes() -> frozenset[str]:
-    """Ends of names of image files, in lower case."""
-    return frozenset(end for end, kind in Image.registered_extensions().items() if kind in FORMATS)
 
 
 def find_model(
@@ -151,55 +156,34 @@ def _root(arguments: Sequence[str], root: Path | None) -> str:
     return os.getcwd()
 
 
-def _find(arguments: Iterable[str], stdin: BinaryIO | None, left_out: Counter[str]) -> Iterator[str]:
-    """Absolute paths, in any order, perhaps twice."""
+def _find(arguments: Iterable[str], stdin: BinaryIO | None, walk_in: Walk) -> Iterator[str]:
+    """Absolute paths, in any order, perhaps twice; `walk_in` gives those of a folder."""
     for argument in arguments:
         if argument == LIST:
-            yield from _find_listed(stdin, left_out)
+            yield from _find_listed(stdin, walk_in)
         elif os.path.isdir(argument):
-            yield from _walk(os.path.abspath(argument), left_out)
+            yield from walk_in(os.path.abspath(argument))
         elif os.path.lexists(argument):
             yield os.path.abspath(argument)
         else:
             raise DataError(f"there is no image and no folder at {argument}: check the path")
 
 
-def _find_listed(stdin: BinaryIO | None, left_out: Counter[str]) -> Iterator[str]:
+def _find_listed(stdin: BinaryIO | None, walk_in: Walk) -> Iterator[str]:
     """A file of the list that is not there is an image that cannot be read, not the end of the run."""
-    content = stdin.read() if stdin is not None else b""
-    for name in content.split(b"\0" if b"\0" in content else b"\n"):
-        path = os.path.abspath(os.fsdecode(name))
-        if name:
-            yield from _walk(path, left_out) if os.path.isdir(path) else (path,)
+    for path in map(find_path, read_list(stdin.read() if stdin is not None else b"")):
+        yield from walk_in(path) if os.path.isdir(path) else (path,)
 
 
-def _walk(folder: str, left_out: Counter[str]) -> Iterator[str]:
-    def note(error: OSError) -> None:
-        left_out["folders that cannot be read"] += 1
-
-    ends = tuple(suffixes())
-    for here, subfolders, files in os.walk(folder, onerror=note):
-        for name in list(subfolders):
-            if name.startswith(".") or os.path.islink(os.path.join(here, name)):
-                left_out["hidden folders" if name.startswith(".") else "linked folders"] += 1
-                subfolders.remove(name)
-        for name in files:
-            if name.startswith("."):
-                left_out["hidden files"] += 1
-            elif not name.lower().endswith(ends):
-                left_out["files that are no images by name"] += 1
-            else:
-                yield os.path.join(here, name)
-
-
-def _readable_names(paths: Iterable[str], left_out: Counter[str]) -> Iterator[str]:
+def _kept(paths: Iterable[str], home: str, left_out: Counter[str], exclude: Exclude) -> Iterator[str]:
+    """The ids of the paths that are not left out; what was walked has been looked at before, what was named has not."""
     for path in paths:
-        try:
-            path.encode()
-        except UnicodeEncodeError:
+        if not is_utf8(path):
             left_out["names that are not UTF-8"] += 1
+        elif exclude(image_id := _id_of(path, home)):
+            left_out["excluded files"] += 1
         else:
-            yield path
+            yield image_id
 
 
 def _id_of(path: str, home: str) -> str:
@@ -212,7 +196,3 @@ def _id_of(path: str, home: str) -> str:
         )
     relative = path[len(prefix) :]
     return relative if os.sep == "/" else relative.replace(os.sep, "/")
-
-
-def _allowed() -> str:
-    return f"image files end in {' '.join(sorted(suffixes()))}"

@@ -6,6 +6,7 @@ is measured goes into the table, also by earlier calls; what is not is marked as
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.studies.cells import Cell, make_cell
 from nsh.studies.command import (
+    count_seeds,
     make_call,
     open_measuring_parser,
     open_workspace,
@@ -73,7 +75,8 @@ def main() -> None:
     workspace = open_workspace(arguments, params)
     wanted = seed_by_seed(cells for (_, bits), cells in groups.items() if bits in (arguments.bits or BITS))
     failures = run(wanted, workspace, arguments, params)
-    found = read_summaries(groups, workspace)
+    seeds = count_seeds(partial(make_groups, params), workspace, least=seeds)
+    found = read_summaries(make_groups(params, seeds), workspace)
     rows = [([name], result) for (name, _), summary in found.items() for result in summary.results]
     write_raw(f"{arguments.setting}-ablation", rows, columns=["variant"])
     text = ablation_markdown(found, setting=arguments.setting, seeds=seeds)
@@ -82,7 +85,7 @@ def main() -> None:
     raise_failures(failures)
 
 
-def make_groups(params: Params, *, seeds: int) -> dict[tuple[str, int], list[Cell]]:
+def make_groups(params: Params, seeds: int) -> dict[tuple[str, int], list[Cell]]:
     """The cells of every variant and code length, one a seed."""
     return {
         (variant.name, bits): [

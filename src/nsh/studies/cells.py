@@ -96,6 +96,11 @@ def read_results(cells: Sequence[Cell], workspace: Workspace) -> list[Result]:
     return [result for cell in cells if (result := read_result(cell, workspace)) is not None]
 
 
+def read_requests(workspace: Workspace) -> list[dict[str, Any]]:
+    """What was ever measured in the workspace, as `Cell.request`, also with other parameters, data or code."""
+    return [read_json(path) for path in sorted((workspace.folder / "cells").glob("*/result.json"))]
+
+
 def _read(cell: Cell, folder: Path) -> Result:
     document = read_json(folder / "result.json")
     history = document.pop("history")

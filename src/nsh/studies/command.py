@@ -1,13 +1,13 @@
 """What the commands of this room share: their arguments, and how they begin and end. Knows no study."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nsh.config import Params
 from nsh.core.errors import TrainingError
-from nsh.studies.cells import Cell, read_results, run_cells
+from nsh.studies.cells import Cell, read_requests, read_results, run_cells
 from nsh.studies.summary import Summary
 from nsh.studies.workspace import SETTINGS, Workspace, prepare
 from nsh.terminal import say
@@ -56,6 +56,36 @@ def seed_by_seed(groups: Iterable[Sequence[Cell]]) -> list[Cell]:
 def read_summaries(groups: Mapping[Key, Sequence[Cell]], workspace: Workspace) -> dict[Key, Summary]:
     """What is measured of each group, whose cells differ by seed; groups without a measured cell are left out."""
     return {key: Summary(results) for key, cells in groups.items() if (results := read_results(cells, workspace))}
+
+
+def read_lengths(workspace: Workspace) -> set[int]:
+    """The code lengths of all cells that were ever measured here, whatever with."""
+    return {request["bits"] for request in read_requests(workspace)}
+
+
+def count_seeds_of_all(workspace: Workspace, *, least: int) -> int:
+    """How many seeds, from 0 up, to look for: those that were ever measured here, and `least` at least."""
+    return max([least, *(int(request["seed"]) + 1 for request in read_requests(workspace))])
+
+
+def count_seeds(make_groups: Callable[[int], Mapping[Any, Sequence[Cell]]], workspace: Workspace, *, least: int) -> int:
+    """How many seeds a study shows: `least`, and more where cells with changed parameters are measured for more.
+
+    Cells without a change are the table's too, whose seeds are its own affair.
+
+    Args:
+        make_groups: the study's cells for a number of seeds.
+        workspace: where.
+        least: seeds that were asked for.
+    """
+    seeds = least
+    while any(
+        cell.changed and cell.seed == seeds and read_results([cell], workspace)
+        for cells in make_groups(seeds + 1).values()
+        for cell in cells
+    ):
+        seeds += 1
+    return seeds
 
 
 def make_call(target: str, setting: str, *, seeds: int | None = None) -> str:

@@ -5,6 +5,7 @@ methods. Whatever is measured is drawn, also by earlier calls; what is not is ma
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from nsh.config import Params, read_params
@@ -14,6 +15,7 @@ from nsh.reports.markdown import markdown_table
 from nsh.reports.pictures import to_png
 from nsh.studies.cells import Cell, make_cell
 from nsh.studies.command import (
+    count_seeds,
     make_call,
     open_measuring_parser,
     open_workspace,
@@ -61,7 +63,8 @@ def main() -> None:
     groups = make_groups(params, seeds=seeds)
     workspace = open_workspace(arguments, params)
     failures = run(seed_by_seed(groups.values()), workspace, arguments, params)
-    found, name = read_summaries(groups, workspace), f"{arguments.setting}-sweep"
+    seeds = count_seeds(partial(make_groups, params), workspace, least=seeds)
+    found, name = read_summaries(make_groups(params, seeds), workspace), f"{arguments.setting}-sweep"
     rows = [(point, result) for point, summary in found.items() for result in summary.results]
     write_raw(name, rows, columns=["varied", "method", "value"])
     picture = write_picture(name, to_png(draw_sweep(make_panels(found, params), label="mAP@1000")), caption=_caption())
@@ -71,7 +74,7 @@ def main() -> None:
     raise_failures(failures)
 
 
-def make_groups(params: Params, *, seeds: int) -> dict[Point, list[Cell]]:
+def make_groups(params: Params, seeds: int) -> dict[Point, list[Cell]]:
     """The cells of every point, one a seed."""
     groups = {}
     for point in _points():

@@ -1,6 +1,7 @@
 """The table: every method at 16, 32 and 64 bits, several seeds, in one setting -> docs/results.md and docs/results/.
 
-Whatever is measured goes into the table, also by earlier calls; what is not is marked as missing.
+Whatever is measured goes into the table, also by earlier calls: more seeds, and other code lengths but the short ones,
+which `nsh.studies.sweep` shows if they are not asked for here. What is not measured is marked as missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,18 @@ from nsh.reports import paper
 from nsh.reports.markdown import lead, markdown_table
 from nsh.studies.ceiling import measure_ceiling
 from nsh.studies.cells import Cell, Result, make_cell, read_results
-from nsh.studies.command import make_call, open_measuring_parser, open_workspace, raise_failures, run
+from nsh.studies.command import (
+    count_seeds_of_all,
+    make_call,
+    open_measuring_parser,
+    open_workspace,
+    raise_failures,
+    read_lengths,
+    run,
+)
 from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
 from nsh.studies.summary import Summary, difference, interval
+from nsh.studies.sweep import SHORT
 from nsh.studies.workspace import Workspace
 from nsh.terminal import show_progress
 
@@ -34,6 +44,7 @@ class Table:
 
     setting: str
     methods: Sequence[str]
+    bits: Sequence[int]  # the columns
     seeds: int  # that each should have
     summaries: Mapping[tuple[str, int], Summary]  # by method and bits; missing where nothing is measured
     ceiling: Mapping[str, float]
@@ -59,12 +70,16 @@ def main() -> None:
     parser.add_argument("--bits", nargs="+", type=int, help=f"measure these only (default: {BITS})")
     arguments, params = parser.parse_args(), read_params()
     seeds = arguments.seeds or SEEDS[arguments.setting]
+    asked = arguments.bits or BITS
     methods = list(METHODS) if arguments.methods is None else arguments.methods
-    wanted = make_cells(params, methods, bits=arguments.bits or BITS, seeds=seeds)
     workspace = open_workspace(arguments, params)
-    failures = run(wanted, workspace, arguments, params)
-    results = read_results(make_cells(params, list(METHODS), bits=BITS, seeds=SEEDS[arguments.setting]), workspace)
-    table = summarise(arguments.setting, results, ceiling=measure_ceiling(workspace, progress=show_progress))
+    failures = run(make_cells(params, methods, bits=asked, seeds=seeds), workspace, arguments, params)
+    bits = sorted({*BITS, *asked, *(read_lengths(workspace) - set(SHORT["bits"]))})
+    shown = make_cells(params, list(METHODS), bits=bits, seeds=count_seeds_of_all(workspace, least=seeds))
+    results = read_results(shown, workspace)
+    table = summarise(
+        arguments.setting, results, asked=asked, seeds=seeds, ceiling=measure_ceiling(workspace, progress=show_progress)
+    )
     write_raw(arguments.setting, [([result.cell.method], result) for result in results], columns=["method"])
     text = table_markdown(table, heading=describe(workspace))
     write_section(arguments.setting, text)
@@ -82,13 +97,30 @@ def make_cells(params: Params, methods: Sequence[str], *, bits: Sequence[int], s
     ]
 
 
-def summarise(setting: str, results: Sequence[Result], *, ceiling: Mapping[str, float]) -> Table:
-    """Group results by method and code length."""
+def summarise(
+    setting: str,
+    results: Sequence[Result],
+    *,
+    asked: Sequence[int] = (),
+    seeds: int = 1,
+    ceiling: Mapping[str, float],
+) -> Table:
+    """Group results by method and code length.
+
+    Args:
+        setting: its name.
+        results: what is measured; all of it is shown.
+        asked: code lengths that have a column, measured or not, as `BITS` have.
+        seeds: that were asked for; each pair should have those, the setting's default and what any other pair has.
+        ceiling: figures of the float embedding.
+    """
     groups: dict[tuple[str, int], list[Result]] = {}
     for result in results:
         groups.setdefault((result.cell.method, result.cell.bits), []).append(result)
     summaries = {key: Summary(group) for key, group in groups.items()}
-    return Table(setting, list(METHODS), SEEDS[setting], summaries, ceiling)
+    bits = sorted({*BITS, *asked, *(length for _, length in groups)})
+    most = max([seeds, SEEDS[setting], *(summary.seeds for summary in summaries.values())])
+    return Table(setting, list(METHODS), bits, most, summaries, ceiling)
 
 
 def describe(workspace: Workspace) -> str:
@@ -114,22 +146,28 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "P@1000, precision within Hamming radius 2, and seconds of training on one thread, with other cells beside:",
         _more_table(table),
         _comparison(table),
-        made_with(make_call("table", table.setting)),
+        made_with(_call(table)),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _call(table: Table) -> str:
+    """The command that makes the section again."""
+    call = make_call("table", table.setting, seeds=None if table.seeds == SEEDS[table.setting] else table.seeds)
+    return call if tuple(table.bits) == BITS else f'{call} BITS="{" ".join(map(str, table.bits))}"'
 
 
 def _main_table(table: Table) -> str:
     """MAP of every method, best first, the paper's numbers beside it."""
     printed = paper.printed(table.setting, METRIC, table="T1")
-    ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(BITS)]
-    header, rows = ["mAP@1000", *(f"{bits} bits" for bits in BITS)], [ceiling]
-    rows += [[method, *(_mean(table, method, bits) for bits in BITS)] for method in _best_first(table)]
+    ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(table.bits)]
+    header, rows = ["mAP@1000", *(f"{bits} bits" for bits in table.bits)], [ceiling]
+    rows += [[method, *(_mean(table, method, bits) for bits in table.bits)] for method in _best_first(table)]
     if printed:
-        header += [f"paper: {bits}" for bits in BITS]
-        rows = [row + _printed(printed.get(paper.METHODS.get(row[0], ""), {})) for row in rows]
+        header += [f"paper: {bits}" for bits in table.bits]
+        rows = [row + _printed(printed.get(paper.METHODS.get(row[0], ""), {}), table.bits) for row in rows]
         rows += [
-            [f"{method} (quoted)", *[""] * len(BITS), *_printed(values)]
+            [f"{method} (quoted)", *[""] * len(table.bits), *_printed(values, table.bits)]
             for method, values in printed.items()
             if method in paper.QUOTED
         ]
@@ -147,10 +185,10 @@ def _quoted_note(table: Table) -> str:
 
 def _more_table(table: Table) -> str:
     names = {"P@1000": "P_at_1000", "P@H≤2": "P_at_H2", "seconds": "train_seconds"}
-    header = ["method", *(f"{shown}: {bits}" for shown in names for bits in BITS)]
+    header = ["method", *(f"{shown}: {bits}" for shown in names for bits in table.bits)]
     rows = []
     for method in _best_first(table):
-        found = [(name, table.summaries.get((method, bits))) for name in names.values() for bits in BITS]
+        found = [(name, table.summaries.get((method, bits))) for name in names.values() for bits in table.bits]
         rows.append([method, *(_plain(summary, name) for name, summary in found)])
     return markdown_table(header, rows)
 
@@ -158,7 +196,7 @@ def _more_table(table: Table) -> str:
 def _comparison(table: Table) -> str:
     """NSH against the best rival, at each length where both are measured."""
     lines = []
-    for bits in BITS:
+    for bits in table.bits:
         ours = table.best(bits, [method for method in table.methods if paper.is_ours(method)])
         rival = table.best(bits, [method for method in table.methods if not paper.is_ours(method)])
         if ours is not None and rival is not None:
@@ -176,7 +214,7 @@ def _best_first(table: Table) -> list[str]:
     """Methods by their mean over the lengths that are measured, those with missing lengths after the others."""
 
     def place(method: str) -> tuple[int, float]:
-        there = [table.summaries[method, bits] for bits in BITS if (method, bits) in table.summaries]
+        there = [table.summaries[method, bits] for bits in table.bits if (method, bits) in table.summaries]
         return len(there), sum(summary.mean(METRIC) for summary in there)
 
     return sorted(table.methods, key=place, reverse=True)
@@ -198,8 +236,8 @@ def _plain(summary: Summary | None, name: str) -> str:
     return f"{summary.mean(name):.0f}" if name == "train_seconds" else f"{summary.mean(name):.3f}"
 
 
-def _printed(values: Mapping[int, Any]) -> list[str]:
-    return [f"{values[bits]:.3f}" if bits in values else "" for bits in BITS]
+def _printed(values: Mapping[int, Any], lengths: Sequence[int]) -> list[str]:
+    return [f"{values[bits]:.3f}" if bits in values else "" for bits in lengths]
 
 
 if __name__ == "__main__":

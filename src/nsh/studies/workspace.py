@@ -109,7 +109,7 @@ def describe(params: Params, *, root: Path | None) -> dict[str, Any]:
     """What split and embeddings depend on; `root` counts by what it holds, not by where it is."""
     values = params.model_dump(mode="json")
     embed = {name: values["embed"][name] for name in ("views", "seed")}
-    data_set = {name: values["dataset"][name] for name in ("name", "labels")}
+    data_set = {name: values["dataset"][name] for name in ("name", "exclude", "labels")}
     return {
         "params": {"dataset": data_set, "split": values["split"], "backbone": values["backbone"], "embed": embed},
         "code_sha256": code_digest(PIPELINE / f"{stage}.py" for stage in STAGES),
@@ -137,11 +137,11 @@ def _digest_outputs(made: Mapping[str, Any]) -> str:
 
 
 def _list_images(root: Path) -> str:
-    """SHA-256 over the names and sizes of all files in `root`."""
+    """SHA-256 over the names and contents of all files in `root`."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.is_file():
-            digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
+            digest.update(f"{path.relative_to(root).as_posix()} {sha256_file(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nsh.core.limits import MAX_PIXELS
-from nsh.serving.commands.encode import MaxPixels, Model
+from nsh.serving.commands.encode import Excluded, MaxPixels, Model
 
 if TYPE_CHECKING:
     from nsh.core.errors import UnreadableImage
@@ -35,6 +35,7 @@ def duplicates(
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write, with small pictures of every group.", show_default=False)
     ] = None,
+    exclude: Excluded = None,
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -50,6 +51,7 @@ def duplicates(
     import numpy as np
 
     from nsh.core.errors import UnreadableImage
+    from nsh.core.image_files import describe
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
@@ -57,7 +59,8 @@ def duplicates(
 
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     radius = default_radius(encoder.contract.bits) if radius is None else radius
-    found = list_images(images, stdin=sys.stdin.buffer if LIST in images else None, progress=show_progress)
+    stdin = sys.stdin.buffer if LIST in images else None
+    found = list_images(images, exclude=exclude or (), stdin=stdin, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
     good = [(name, result) for name, result in encoded if not isinstance(result, UnreadableImage)]
@@ -76,9 +79,12 @@ def duplicates(
             progress=show_progress,
         )
     if as_json:
-        typer.echo(json.dumps(_describe(groups, ids, failed, radius=radius), indent=2))
+        described = _describe(groups, ids, failed, radius=radius)
+        typer.echo(json.dumps(described | {"left_out": dict(found.left_out)}, indent=2))
     else:
         _print(groups, ids, failed, report=report)
+        if found.left_out:
+            typer.echo(describe(found.left_out))
     if failed:
         raise typer.Exit(SOME_FAILED)
 

@@ -24,6 +24,15 @@ Model = Annotated[
         help="The encoder: a file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops).",
     ),
 ]
+Excluded = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Leave out: names at any depth ('*.gif', thumbs) or paths below the root ('raw/**'); can be repeated.",
+        show_default=False,
+    ),
+]
 
 MaxPixels = Annotated[
     int, typer.Option(min=1, help="Width x height of an image; a larger one is not decoded (4 to 8 bytes a pixel).")
@@ -40,7 +49,7 @@ def encode(
         ),
     ],
     model: Model,
-    out: Annotated[Path, typer.Option(help="Folder for the codes: new, or begun by the same command.")],
+    out: Annotated[Path, typer.Option(help="Folder for the codes: new, or made before with the same encoder.")],
     root: Annotated[
         Path | None,
         typer.Option(
@@ -57,14 +66,18 @@ def encode(
         typer.Option(min=1, help="Cores to use; if not given, all that this container may."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images that each thread infers at a time.")] = 16,
+    exclude: Excluded = None,
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Turn images into packed binary codes.
 
     The folder gets shards of codes (.npy), a manifest beside each (.jsonl: id, path, sha256, status, error), a
-    header, and errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. A run that was
-    cut goes on when the same command is given again. Nothing is written where the images are.
+    header, and errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. The same command
+    again goes on after a cut, and brings the codes to what the images are now: every file is read, and what is new or
+    has another content than before is encoded. Nothing is written where the images are.
+
+    Hidden files and folders, and those of other programs (@eaDir, __MACOSX, ...), are left out and counted.
 
     For example:
 
@@ -75,10 +88,11 @@ def encode(
     Exit code: 0 all encoded; 1 some images could not be decoded, the others are there; 2 standard error says why
     there are no codes (bad arguments, no image, not one that could be decoded).
     """
+    from nsh.core.image_files import describe
     from nsh.serving.bulk import Share, encode_files
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import LIST, describe, find_model, list_images
+    from nsh.serving.sources import LIST, find_model, list_images
 
     share = Share.parse(shard)
     encoder = Encoder(
@@ -89,7 +103,7 @@ def encode(
         max_pixels=max_pixels,
     )
     stdin = sys.stdin.buffer if LIST in images else None
-    found = list_images(images, root=root, stdin=stdin, progress=show_progress)
+    found = list_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
     summary = encode_files(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
     if as_json:
         typer.echo(json.dumps(_describe(summary, out, encoder, left_out=found.left_out), indent=2))
@@ -105,7 +119,10 @@ def _describe(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: Ma
         "images": summary.images,
         "encoded": summary.encoded,
         "failed": len(summary.errors),
-        "resumed": summary.resumed,
+        "kept": summary.kept,
+        "new": summary.new,
+        "changed": summary.changed,
+        "gone": summary.gone,
         "complete": summary.complete,
         "left_out": dict(left_out),
         "bits": encoder.contract.bits,
@@ -117,8 +134,7 @@ def _describe(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: Ma
 def _print(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: str) -> None:
     from nsh.serving.bulk import ERRORS, quote
 
-    resumed = f", {summary.resumed} of the images were done before" if summary.resumed else ""
-    typer.echo(f"{out}: {summary.encoded} codes of {encoder.contract.bits} bits{resumed}")
+    typer.echo(f"{out}: {summary.encoded} codes of {encoder.contract.bits} bits{_describe_change(summary)}")
     if left_out:
         typer.echo(left_out)
     if not summary.complete:
@@ -131,3 +147,11 @@ def _print(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: str) 
     if len(summary.errors) > SHOWN_ERRORS:
         where = out / ERRORS if summary.complete else f"the manifests in {out}"
         typer.echo(f"  and {len(summary.errors) - SHOWN_ERRORS} more: see {where}", err=True)
+
+
+def _describe_change(summary: "Summary") -> str:
+    """What became of the folder that was there before; empty if there was none."""
+    if summary.new == summary.images and not summary.gone:
+        return ""
+    counts = {name: getattr(summary, name) for name in ("kept", "new", "changed", "gone")}
+    return "; images: " + ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from nsh.core.manifest import Codes
     from nsh.serving.index import Index
+    from nsh.serving.index.table import Joined
 
 index = typer.Typer(no_args_is_help=True, help="An index of codes: build it, change it, look at it.")
 
@@ -57,9 +59,9 @@ def build(
             encoder_sha256=header["encoder_sha256"],
             approximate_above=approximate_above,
         )
-        _add(made, sources, metadata=metadata)
+        _, joined = _add(made, sources, metadata=metadata)
         made.close()
-    _print(Index.open(folder, readonly=True), as_json=as_json)
+    _print(Index.open(folder, readonly=True), as_json=as_json, joined=joined)
 
 
 @index.command("add")
@@ -75,12 +77,15 @@ def add(codes: Sources, folder: Folder, metadata: Metadata = None, as_json: AsJs
 
     changed = Index.open(folder)
     sources = _read(codes)
-    added = _add(changed, sources, metadata=metadata)
+    added, joined = _add(changed, sources, metadata=metadata)
     given = sum(len(source.ids) for source in sources)
     if as_json:
-        typer.echo(json.dumps({"added": added, "updated": given - added, **_describe(changed)}, indent=2))
-    else:
-        typer.echo(f"{folder}: {added} added, {given - added} updated, {len(changed)} there now")
+        counts = {"added": added, "updated": given - added}
+        typer.echo(json.dumps({**counts, **_describe(changed), **_describe_join(joined)}, indent=2))
+        return
+    typer.echo(f"{folder}: {added} added, {given - added} updated, {len(changed)} there now")
+    if joined is not None:
+        typer.echo(f"{metadata}: {joined.describe()}")
 
 
 @index.command("remove")
@@ -96,13 +101,14 @@ def remove(
     Example:
     nsh index remove holiday/0001.jpg holiday/0002.jpg --index index
     """
+    from nsh.core.names import read_list
     from nsh.serving.index import Index
 
     names = [name for name in ids if name != "-"]
     if "-" in ids:
-        names += [line for line in sys.stdin.read().splitlines() if line]
+        names += read_list(sys.stdin.buffer.read())
     changed = Index.open(folder)
-    removed = changed.remove(names)
+    removed = changed.remove([_find(changed, name) for name in names])
     if as_json:
         typer.echo(json.dumps({"removed": removed, **_describe(changed)}, indent=2))
     else:
@@ -133,15 +139,35 @@ def _read(folders: list[Path]) -> "list[Codes]":
     return sources
 
 
-def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> int:
+def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, Joined | None]":
+    """How many of the ids are new, and what was joined to them."""
     import numpy as np
 
     from nsh.serving.index.table import read_metadata
 
     ids = [name for source in sources for name in source.ids]
     codes = np.concatenate([source.codes for source in sources])
-    described = None if metadata is None else read_metadata(metadata, ids)
-    return to.add(ids, codes, metadata=described, encoder_sha256=sources[0].header["encoder_sha256"])
+    joined = None if metadata is None else read_metadata(metadata, ids)
+    items = None if joined is None else joined.items
+    return to.add(ids, codes, metadata=items, encoder_sha256=sources[0].header["encoder_sha256"]), joined
+
+
+def _find(index: "Index", name: str) -> str:
+    """The id of the index that a name means; the name where there is none."""
+    from nsh.core.errors import CodesError
+    from nsh.core.names import spellings
+
+    for spelling in spellings(name):
+        with suppress(CodesError):
+            index.code_of(spelling)
+            return spelling
+    return name
+
+
+def _describe_join(joined: "Joined | None") -> dict[str, int]:
+    if joined is None:
+        return {}
+    return {"items_without_line": len(joined.without_line), "lines_without_item": len(joined.unmatched)}
 
 
 def _describe(shown: "Index") -> dict[str, Any]:
@@ -155,14 +181,16 @@ def _describe(shown: "Index") -> dict[str, Any]:
     }
 
 
-def _print(shown: "Index", *, as_json: bool) -> None:
+def _print(shown: "Index", *, as_json: bool, joined: "Joined | None" = None) -> None:
     if as_json:
-        typer.echo(json.dumps(_describe(shown), indent=2))
+        typer.echo(json.dumps({**_describe(shown), **_describe_join(joined)}, indent=2))
         return
     typer.echo(f"items      {len(shown)}, version {shown.version}")
     typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_sha256}")
     typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
     typer.echo(f"search     {_manner(shown.approximate)}")
+    if joined is not None:
+        typer.echo(f"joined     {joined.describe()}")
 
 
 def _manner(approximate: dict[str, str]) -> str:

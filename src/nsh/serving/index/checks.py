@@ -4,6 +4,7 @@ import operator
 from collections.abc import Mapping, Sequence
 
 from nsh.core.errors import CodesError
+from nsh.core.names import listed
 
 
 def check_ids(ids: Sequence[str]) -> None:
@@ -44,12 +45,6 @@ def whole(name: str, value: int, *, least: int) -> int:
     if number < least or isinstance(value, bool):
         raise CodesError(f"found {name} = {value!r}: a whole number of at least {least} is allowed")
     return number
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _storable(texts: Sequence[str]) -> bool:

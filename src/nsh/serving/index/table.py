@@ -2,39 +2,96 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nsh.core.errors import DataError
+from nsh.core.names import Matches, listed, match
 
 KEY = "id"
 
+Cells = dict[str, str]
 
-def read_metadata(path: Path, ids: Sequence[str]) -> list[dict[str, str]]:
+
+@dataclass(frozen=True)
+class Joined:
+    """What a CSV file says of some items."""
+
+    items: list[Cells]  # of each item the columns and their values; empty where the file does not name it
+    without_line: list[str]  # ids that no line names
+    unmatched: list[str]  # names in the file that are none of the ids
+
+    def describe(self) -> str:
+        """How many items have a line and lines an item, with examples of what does not match."""
+        there = len(self.items) - len(self.without_line)
+        text = f"{there} of {len(self.items)} items have a line"
+        if self.without_line:
+            text += f" (not {listed(self.without_line)})"
+        if self.unmatched:
+            text += f"; {len(self.unmatched)} lines name no item ({listed(self.unmatched)})"
+        return text
+
+
+def read_metadata(path: Path, ids: Sequence[str]) -> Joined:
     """Read for each of the `ids` its columns; empty cells, and ids without a line, have none.
+
+    A line names an id as `nsh.core.names.match` says: `./` before it, another form of its accents, backslashes and
+    spaces at its ends do not matter.
 
     Raises:
         DataError: it is no UTF-8 CSV file with a column `id`, or it names an id twice or none of the `ids`.
     """
-    lines: dict[str, dict[str, str]] = {}
+    lines = _read_lines(path)
+    matches = match(lines, ids)
+    if ids and not matches.ids:
+        raise DataError(
+            f"{path} names none of the {len(ids)} ids that are added, such as {ids[0]!r}, but "
+            f"{listed(matches.unmatched) or 'nothing'}: compare the two"
+        )
+    by_id = _turn(matches, path)
+    cells = [lines[by_id[one]] if one in by_id else {} for one in ids]
+    return Joined(cells, [one for one in ids if one not in by_id], matches.unmatched)
+
+
+def _read_lines(path: Path) -> dict[str, Cells]:
+    """The cells of each name in the file."""
+    lines: dict[str, Cells] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
-            if KEY not in (reader.fieldnames or ()):
-                found = ", ".join(reader.fieldnames or ()) or "nothing"
-                raise DataError(f"{path} has no column {KEY!r} (found {found}): its first line must name the columns")
+            reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+            _check_columns(path, reader.fieldnames)
             for line in reader:
                 _take(lines, line, where=f"{path}, line {reader.line_num}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a CSV file in UTF-8 ({error})") from error
-    if ids and not any(name in lines for name in ids):
-        raise DataError(f"{path} names none of the {len(ids)} ids that are added, such as {ids[0]!r}: compare the two")
-    return [lines.get(name, {}) for name in ids]
+    return lines
 
 
-def _take(lines: dict[str, dict[str, str]], line: dict[str, str], *, where: str) -> None:
+def _check_columns(path: Path, names: Sequence[str]) -> None:
+    if KEY not in names:
+        found = ", ".join(names) or "nothing"
+        raise DataError(f"{path} has no column {KEY!r} (found {found}): its first line must name the columns")
+    if len(set(names)) < len(names):
+        raise DataError(f"{path} has two columns of one name (found {', '.join(names)}): give each its own")
+
+
+def _take(lines: dict[str, Cells], line: dict[str, str], *, where: str) -> None:
     if None in line or None in line.values():
         raise DataError(f"{where} has another number of cells than the first line: mend it")
+    if not any(line.values()):  # what a spreadsheet leaves below its last row
+        return
     name = line.pop(KEY)
     if name in lines:
         raise DataError(f"{where} names {name!r} again: keep one line for each id")
     lines[name] = {column: value for column, value in line.items() if value}
+
+
+def _turn(matches: Matches, path: Path) -> dict[str, str]:
+    """For each id the name that means it."""
+    by_id: dict[str, str] = {}
+    for name, one in matches.ids.items():
+        if one in by_id:
+            raise DataError(f"{path} names {one!r} again, as {by_id[one]!r} and {name!r}: keep one line for each id")
+        by_id[one] = name
+    return by_id

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.errors import CodesError
+from nsh.core.names import listed
 from nsh.serving.index import approximate, snapshot, store
-from nsh.serving.index.checks import listed
 from nsh.serving.index.view import read_lists
 
 

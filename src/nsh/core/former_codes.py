@@ -1,0 +1,158 @@
+"""What earlier runs left in a folder of codes, found again by the images' content: a code belongs to a file's bytes.
+
+When the images of a folder change, its shards are set aside in `former/`, and the new ones take their codes from there.
+The header goes first: from then on the folder is incomplete, and whatever stops the work, the next run goes on.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes import check_codes
+from nsh.core.errors import CodesError
+from nsh.core.files import sha256_file, write_json
+from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, manifest_path, read_document
+
+FORMER = "former"
+
+_IMAGES = {"images", "images_sha256"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of some images."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)  # the last one of each id
+    codes: dict[str, NDArray[np.uint8]] = field(default_factory=dict)  # by the sha256 of the image's content
+
+    def add(self, entries: list[Entry], codes: NDArray[np.uint8]) -> None:
+        """Take in a shard.
+
+        Raises:
+            ValueError: there are not as many codes as entries with one; then nothing is taken in.
+        """
+        good = [entry.sha256 for entry in entries if entry.status == "ok"]
+        self.codes.update({sha256: code for sha256, code in zip(good, codes, strict=True) if sha256 is not None})
+        self.entries.update({entry.id: entry for entry in entries})
+
+
+class _Former(NamedTuple):
+    """A shard that was set aside: its number, and between which ids its images lie."""
+
+    number: int
+    first: str
+    last: str
+
+
+class FormerCodes:
+    """The codes that lie in a folder of codes: its shards, and those set aside in it."""
+
+    def __init__(self, directory: Path, *, bits: int) -> None:
+        """Look at what was set aside in `directory`, of codes of `bits` bits."""
+        self._directory, self._bits = directory, bits
+        self._shards: list[_Former] = []
+        for number in _shards_in(directory / FORMER):
+            ids = [entry.id for entry in _read_entries(directory / FORMER, number)]
+            if ids:
+                self._shards.append(_Former(number, min(ids), max(ids)))
+
+    def around(self, shard: int, first: str, last: str) -> Known:
+        """What the shard of that number holds, and what is known of images with ids from `first` to `last`.
+
+        A shard that is damaged counts as if it were not there. Memory is that of a few shards.
+        """
+        known = Known()
+        for former in self._shards:
+            if former.first <= last and first <= former.last:
+                _take(known, self._directory / FORMER, former.number, bits=self._bits)
+        _take(known, self._directory, shard, bits=self._bits)
+        return known
+
+
+def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
+    """Make room for `plan` in a folder of codes of other images, made by the same encoder; returns how many are gone.
+
+    Codes of another encoder, or of images none of which is among `ids`, stay as they are: `CodesWriter` refuses them.
+    Shards that are not those of the header count as if they were not there, so that no damage is taken over.
+    """
+    found = next((read_document(directory / name) for name in (HEADER, PLAN) if (directory / name).exists()), None)
+    if found is None:
+        return 0
+    changed = {name for name, value in plan.document.items() if found.get(name) != value}
+    if changed - _IMAGES:
+        return 0
+    if "shards" in found:  # a header; a plan does not describe them
+        _drop_damaged(directory, found["shards"])
+    former = _ids_in(directory) | _ids_in(directory / FORMER) if changed else set()
+    if not changed or (former and former.isdisjoint(ids)):
+        return 0
+    reopen(directory)
+    for number in _shards_in(directory):
+        _move(directory, number)
+    write_json(directory / PLAN, plan.document)
+    return len(former - ids)
+
+
+def reopen(directory: Path) -> None:
+    """Make a complete folder an unfinished one, before a shard of it changes."""
+    if (directory / HEADER).exists():
+        header = read_document(directory / HEADER)
+        write_json(directory / PLAN, {name: header.get(name) for name in ("schema", *Plan.__dataclass_fields__)})
+        (directory / HEADER).unlink()
+
+
+def forget(directory: Path) -> None:
+    """Delete what was set aside."""
+    shutil.rmtree(directory / FORMER, ignore_errors=True)
+
+
+def _move(directory: Path, number: int) -> None:
+    """The manifest first, as it says that a shard is whole; one that is cut between loses its codes to a new run."""
+    former = directory / FORMER
+    former.mkdir(exist_ok=True)
+    free = 1 + max(_shards_in(former), default=-1)
+    manifest_path(directory, number).replace(manifest_path(former, free))
+    codes_path(directory, number).replace(codes_path(former, free))
+
+
+def _drop_damaged(directory: Path, shards: Any) -> None:
+    for number in _shards_in(directory):
+        places = {"manifest_sha256": manifest_path(directory, number), "codes_sha256": codes_path(directory, number)}
+        try:
+            sound = all(sha256_file(path) == shards[number][name] for name, path in places.items())
+        except (OSError, LookupError, TypeError):
+            sound = False
+        if not sound:
+            places["manifest_sha256"].unlink()
+
+
+def _shards_in(directory: Path) -> list[int]:
+    return sorted(int(path.stem) for path in directory.glob("*.jsonl") if path.stem.isdecimal())
+
+
+def _ids_in(directory: Path) -> set[str]:
+    return {entry.id for number in _shards_in(directory) for entry in _read_entries(directory, number)}
+
+
+def _take(known: Known, directory: Path, number: int, *, bits: int) -> None:
+    entries = list(_read_entries(directory, number))
+    try:
+        codes = np.load(codes_path(directory, number), allow_pickle=False)
+        check_codes(codes, bits=bits)
+        known.add(entries, codes)
+    except (OSError, EOFError, ValueError, CodesError):
+        return
+
+
+def _read_entries(directory: Path, number: int) -> Iterator[Entry]:
+    try:
+        text = manifest_path(directory, number).read_text(encoding="utf-8")
+        yield from [Entry(**json.loads(line)) for line in text.splitlines()]
+    except (OSError, ValueError, TypeError):
+        return

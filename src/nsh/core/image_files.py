@@ -1,0 +1,132 @@
+"""Which files below a folder are images, by their names: one rule for training and production. Opens no file.
+
+Left out and counted, by reason: hidden files and folders (`.git`, `.thumbnails`, `._1.jpg`, ...), folders that other
+programs fill with thumbnails or deleted files (`FOREIGN`), linked folders, names that are not UTF-8, files whose name
+does not end like an image's, and what the user excludes. Whether a file holds an image is found when it is decoded.
+"""
+
+# There may be millions of names: strings, and never resolved, as a link's own name is the id.
+# ruff: noqa: PTH114, PTH118, PTH122
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from unicodedata import normalize
+
+from nsh.core.errors import ConfigError
+
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".avif", ".avifs"),
+)
+"""Ends of image files' names, in any case: all that `nsh.core.preprocess` decodes."""
+
+FOREIGN = (
+    *("@eaDir", "#recycle", "#snapshot", "@Recycle", "@Recently-Snapshot", "@tmp", "__MACOSX", "iPod Photo Cache"),
+    *("$RECYCLE.BIN", "RECYCLER", "System Volume Information", "lost+found", "Network Trash Folder", "Temporary Items"),
+    *("Lightroom Previews.lrdata", "Lightroom Smart Previews.lrdata"),
+)
+"""Folders of other programs, in any case: of Synology, QNAP, macOS, Windows, Linux and Lightroom."""
+
+NO_IMAGE = "files that are no images by name"
+
+_FOREIGN = {name.casefold(): name for name in FOREIGN}
+
+
+class Exclude:
+    """What the user leaves out: file or folder names, or paths below the root, as globs.
+
+    A glob without a slash means files and folders of that name at any depth; one with a slash means paths from the root
+    on. `*` stays within a name and `**` does not. A folder goes with all that is in it.
+    """
+
+    def __init__(self, globs: Sequence[str] = ()) -> None:
+        """Take the globs.
+
+        Raises:
+            ConfigError: one is empty, or leads out of the root.
+        """
+        self._patterns = [_parse(glob) for glob in globs]
+
+    def __call__(self, path: str) -> bool:
+        """Whether a posix path below the root, or a folder that it is in, is left out."""
+        if not self._patterns:
+            return False
+        parts = normalize("NFC", path).split("/")
+        beginnings = [parts[:length] for length in range(1, len(parts) + 1)]
+        return any(_matches(beginning, pattern) for pattern in self._patterns for beginning in beginnings)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file's name ends like an image's."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a name from the file system can be written as UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) -> Iterator[str]:
+    """Paths of all files below `folder`, images or not, that are not left out; in any order.
+
+    Args:
+        folder: an absolute path.
+        root: what the globs of `exclude` are relative to.
+        exclude: what the user leaves out.
+        left_out: counts what is left out, by reason.
+    """
+
+    def note(error: OSError) -> None:
+        left_out["folders that cannot be read"] += 1
+
+    for here, subfolders, files in os.walk(folder, onerror=note):
+        below = "" if here == root else os.path.relpath(here, root) + "/"
+        reasons = {name: "excluded folders" if exclude(below + name) else _of_folder(here, name) for name in subfolders}
+        reasons |= {name: "excluded files" if exclude(below + name) else _of_name(name) for name in files}
+        left_out.update(reason for reason in reasons.values() if reason)
+        subfolders[:] = [name for name in subfolders if not reasons[name]]
+        yield from (os.path.join(here, name) for name in files if not reasons[name])
+
+
+def describe(left_out: Counter[str]) -> str:
+    """What was left out, in words."""
+    return "left out: " + (", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "nothing")
+
+
+def _of_folder(here: str, name: str) -> str:
+    """The reason why a folder is not entered; empty if it is."""
+    if name.startswith("."):
+        return "hidden folders"
+    if name.casefold() in _FOREIGN:
+        return f"{_FOREIGN[name.casefold()]} folders"
+    return "linked folders" if os.path.islink(os.path.join(here, name)) else _of_name(name)
+
+
+def _of_name(name: str) -> str:
+    if name.startswith("."):
+        return "hidden files"
+    return "" if is_utf8(name) else "names that are not UTF-8"
+
+
+def _parse(glob: str) -> tuple[str, ...]:
+    parts = tuple(part for part in normalize("NFC", glob).split("/") if part not in ("", "."))
+    if not parts or ".." in parts:
+        raise ConfigError(
+            f"found {glob!r} to exclude: allowed are globs of names (*.gif, thumbs) and of paths below the folder "
+            "(raw/**/old)"
+        )
+    return parts if "/" in glob.rstrip("/") else ("**", *parts)
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

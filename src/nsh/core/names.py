@@ -1,0 +1,78 @@
+"""Names of files as people and programs write them, and when two spellings mean one file. Opens no file.
+
+macOS hands out accents as letters of their own (NFD), others as part of the letter (NFC); Windows writes backslashes
+and carriage returns; shells write `./`. What is equal always comes first: both spellings may be there.
+"""
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from unicodedata import normalize
+
+_UTF_16, _UTF_8_MARK = (b"\xff\xfe", b"\xfe\xff"), b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Which of some ids are meant by some names."""
+
+    ids: dict[str, str]  # by name
+    unmatched: list[str]  # names that mean none of the ids, in their order
+
+
+def plain(name: str) -> str:
+    """The form that all spellings of a path have in common: NFC, `/`, no `./`, no white space at its ends."""
+    return posixpath.normpath(normalize("NFC", name.strip()).replace("\\", "/"))
+
+
+def spellings(name: str) -> Iterator[str]:
+    """The name as it is written, then as else it may be spelt where it lies."""
+    yield name
+    yield name.strip()
+    for form in ("NFC", "NFD"):
+        yield normalize(form, plain(name))
+
+
+def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
+    """Find the id that each name means: the equal one, else the only one whose plain form is equal."""
+    exact, by_form = set(ids), dict[str, list[str]]()
+    for one in ids:
+        by_form.setdefault(plain(one), []).append(one)
+    found: dict[str, str] = {}
+    unmatched: list[str] = []
+    for name in names:
+        same = [name] if name in exact else by_form.get(plain(name), [])
+        if len(same) == 1:
+            found[name] = same[0]
+        else:
+            unmatched.append(name)
+    return Matches(found, unmatched)
+
+
+def read_list(content: bytes) -> list[str]:
+    """The names in a list, one a line, or each ended by a zero byte as `find -print0` does; empty ones are left out.
+
+    Lines may end as Windows ends them, and a byte order mark may stand before the first. UTF-16, as PowerShell writes,
+    is read too.
+    """
+    if content.startswith(_UTF_16):
+        content = content.decode("utf-16", errors="surrogatepass").encode("utf-8", errors="surrogatepass")
+    content = content.removeprefix(_UTF_8_MARK)
+    if b"\0" in content:
+        names = content.split(b"\0")
+    else:
+        names = [line.removesuffix(b"\r") for line in content.split(b"\n")]
+    return [os.fsdecode(name) for name in names if name]
+
+
+def find_path(name: str) -> str:
+    """The absolute path of the file that a name in a list means; of one that is not there, as it is written."""
+    paths = [os.path.abspath(spelling) for spelling in spellings(name)]  # noqa: PTH100 - links stay as they are
+    return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,86 @@
+"""Codes of files by their content: what has a code in the folder already is read and hashed, and not decoded again.
+
+Hashing costs a small share of decoding and encoding, and is the only thing that a copy with the old time and size does
+not deceive. It does not know how shards are written.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes_writer import CodesWriter
+from nsh.core.errors import UnreadableImage
+from nsh.core.files import sha256_bytes
+from nsh.core.former_codes import FormerCodes, Known
+from nsh.core.manifest import Entry
+from nsh.serving.encoder import Encoder
+from nsh.serving.sources import ImageList
+
+State = Literal["kept", "new", "changed"]
+
+LARGEST = 1 << 30
+"""Bytes of a file that is read whole; a larger one has no digest, and is decoded from its place every time."""
+
+
+class Encoded(NamedTuple):
+    """One image, done."""
+
+    entry: Entry
+    code: NDArray[np.uint8] | None  # None: the entry says why
+    state: State
+
+
+class Batch(NamedTuple):
+    """Images that go through the graph together, and what the folder knows of them."""
+
+    ids: list[str]
+    known: Known
+
+
+def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *, length: int) -> Iterator[Batch]:
+    """The images of the shards in order, in batches of at most `length`."""
+    former = FormerCodes(writer.directory, bits=writer.plan.bits)
+    for shard in shards:
+        ids = [images.ids[row] for row in writer.plan.rows(shard)]
+        known = former.around(shard, ids[0], ids[-1])
+        yield from (Batch(ids[start : start + length], known) for start in range(0, len(ids), length))
+
+
+def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[Encoded]:
+    """Encode what is not known. A file is read once: its digest and its code are of the same bytes."""
+    codes, digests = batch.known.codes, list[str | None]()
+
+    def read_unknown() -> Iterator[bytes | Path]:
+        for name in batch.ids:
+            content = _read(images.path(name))
+            digests.append(sha256_bytes(content) if isinstance(content, bytes) else None)
+            if digests[-1] not in codes:
+                yield content
+
+    fresh = iter(encoder.encode_batch(read_unknown()))
+    results = [codes[digest] if digest is not None and digest in codes else next(fresh) for digest in digests]
+    return [
+        _describe(batch.known, result, Entry(id=name, path=name, sha256=digest))
+        for name, digest, result in zip(batch.ids, digests, results, strict=True)
+    ]
+
+
+def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> Encoded:
+    code = None if isinstance(result, UnreadableImage) else result
+    if code is None:
+        entry = replace(entry, status="error", error=str(result))
+    former = known.entries.get(entry.id)
+    return Encoded(entry, code, "new" if former is None else "kept" if former == entry else "changed")
+
+
+def _read(path: Path) -> bytes | Path:
+    """The content of a file; its path where there is none to be had, of which the encoder says why."""
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would be read for ever
+            return path.read_bytes()
+    return path
