@@ -34,7 +34,8 @@ class _Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.record = record_of(scope)
         self.start = asyncio.get_running_loop().time()
-        self.arrived = not {b"content-length", b"transfer-encoding"} & dict(scope["headers"]).keys()
+        headers = dict(scope["headers"])
+        self.arrived = b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0"
         self._receive = receive
         self._send = send
         self._held = False
