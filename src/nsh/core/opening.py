@@ -85,6 +85,7 @@ READERS: dict[str, Callable[[IO[bytes]], ImageFile.ImageFile]] = {
     "PPM": PpmImagePlugin.PpmImageFile,
     "JPEG2000": Jpeg2KImagePlugin.Jpeg2KImageFile,
     "AVIF": AvifImagePlugin.AvifImageFile,
+    "DIB": BmpImagePlugin.DibImageFile,
 }
 
 
@@ -95,7 +96,7 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
         UnreadableImage: it is in no known format, or larger than `max_pixels`.
         Exception: Pillow's readers raise nearly every built-in one on a broken file.
     """
-    prefix = file.read(_PREFIX)
+    prefix = file.read(_PREFIX).ljust(_PREFIX, b"\0")  # some of Pillow's looks fail on less
     for name, reader in READERS.items():
         accept = Image.OPEN[name][1]
         if accept is None or accept(prefix) is True:
