@@ -110,9 +110,9 @@ def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
         source = f"{version.source}/{ENCODER_FILE}"
         try:
             found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
-        except FileNotFoundError as error:
+        except OSError as error:  # MLflow's own, without a number, where there is no such file
             raise TrackingError(
-                f"the file of {version.name}/{version.version} is not at {source}: "
+                f"the file of {version.name}/{version.version} cannot be read from {source}: "
                 "bring the store's folder mlartifacts back to where mlflow.db is"
             ) from error
         digest = sha256_file(found)
