@@ -42,12 +42,12 @@ def follow_move(database: Path) -> None:
         for (former,) in found.fetchall():
             if former == here or urlsplit(former).scheme != "file":
                 continue
-            left_behind = _folder(former).exists() and not _folder(here).exists()
+            left_behind = to_path(former).exists() and not to_path(here).exists()
             with connection:
                 for table, column in (EXPERIMENTS,) if left_behind else (EXPERIMENTS, *FILES):
                     _replace(connection, table, column, former=former, here=here)
             print(
-                f"note: the project was at {_folder(former).parent}; its MLflow runs now name {_folder(here)}",
+                f"note: the project was at {to_path(former).parent}; its MLflow runs now name {to_path(here)}",
                 file=sys.stderr,
             )
 
@@ -59,5 +59,6 @@ def _replace(connection: sqlite3.Connection, table: str, column: str, *, former:
     )
 
 
-def _folder(address: str) -> Path:
+def to_path(address: str) -> Path:
+    """The file or folder of a "file:" address."""
     return Path(url2pathname(urlsplit(address).path))

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from nsh.core.errors import TrackingError
 from nsh.core.files import atomic_path, sha256_file
+from nsh.tracking.moved import to_path
 from nsh.tracking.packaging import ENCODER_FILE
 from nsh.tracking.registration import CHALLENGER, alias_version
 from nsh.tracking.store import existing_client, plain_errors
@@ -108,13 +110,12 @@ def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
 
     with atomic_path(to) as partial, tempfile.TemporaryDirectory() as scratch:
         source = f"{version.source}/{ENCODER_FILE}"
-        try:
-            found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
-        except FileNotFoundError as error:
+        if urlsplit(source).scheme == "file" and not to_path(source).exists():
             raise TrackingError(
-                f"the file of {version.name}/{version.version} is not at {source}: "
+                f"the file of {version.name}/{version.version} is not at {to_path(source)}: "
                 "bring the store's folder mlartifacts back to where mlflow.db is"
-            ) from error
+            )
+        found = Path(download_artifacts(artifact_uri=source, dst_path=scratch, tracking_uri=uri))
         digest = sha256_file(found)
         if digest != version.tags.get("encoder_sha256"):
             raise TrackingError(
