@@ -3,7 +3,7 @@ owner=12345:12345 # who has no name in the image, as most users of a machine
 clone=$CACHE/clone
 rm -rf "$clone"
 mkdir -p "$clone"
-git ls-files -z --cached --others --exclude-standard -- ':!tests' ':!docs' | xargs -0 cp --parents -t "$clone"
+git ls-files -z --cached --others --exclude-standard -- ':!tests' ':!docs' ':!metrics' ':!reports' ':!dvc.lock' | xargs -0 cp --parents -t "$clone"
 git -C "$clone" init -q
 git -C "$clone" add .
 git -C "$clone" -c user.name=nsh -c user.email=nsh@localhost commit -q -m clone
