@@ -83,9 +83,16 @@ def _train(method: Method, params: Params, *, bits: int, device: str) -> None:
         changes = tuned.find_changes(backbone.network, before) if backbone else {}
         _write(folder / "head.pt", to_bytes(head))
         _write(folder / "backbone.pt", tuned.to_bytes(changes))
-        write_json(folder / "history.json", history)
+        write_json(folder / "history.json", [_round(record) for record in history])
+    if isinstance(loop, CachedViewLoop):
+        loop.clear()  # not before: a process that dies between the two would have trained for nothing
     print(f"{folder}: loss {history[0]['loss']:.4f} to {history[-1]['loss']:.4f} in {len(history)} rounds, ", end="")
     print(f"{time.monotonic() - start:.1f} s on {device} with {threads} thread(s)")
+
+
+def _round(record: dict[str, float]) -> dict[str, float]:
+    """To six significant digits: float32 has hardly more, and what is behind them is rounding."""
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
 
 
 def _rank(params: Params) -> int:

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
+from tests.training import kernels_program
 
 from nsh.core import kernels
 
 ROOT = Path(__file__).parents[2]
 PROCESSORS = {
-    "this": {},
     "older": {
         "ATEN_CPU_CAPABILITY": "default",
         "MKL_CBWR": "AUTO",
@@ -34,24 +35,22 @@ needs_avx2 = pytest.mark.skipif(not kernels.are_fixable(), reason="x86-64 with A
 def start(folder: Path, name: str, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tests.training.kernels_program", str(folder / name), *arguments]
     before = {key: value for key, value in os.environ.items() if key not in kernels.KERNELS}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=before | PROCESSORS[name.split()[0]], stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, cwd=ROOT, env=before | PROCESSORS.get(name, {}), stdout=subprocess.PIPE, text=True)
 
 
 @needs_avx2
 def test_every_processor_gives_the_same_heads_and_histories(tmp_path):
+    """This process is the third processor: conftest.py has fixed its kernels."""
     started = {name: start(tmp_path, name) for name in PROCESSORS}
-    started["older free"] = start(tmp_path, "older free", "free")  # shows that the simulation does simulate
+    started["free"] = start(tmp_path, "free", json.dumps(PROCESSORS["older"]))  # the simulation does simulate
+    here = kernels_program.train_all(tmp_path / "this")
     said = {name: process.communicate()[0] for name, process in started.items()}
-    assert [process.returncode for process in started.values()] == [0] * 4
-    read = {name: json.loads(text.splitlines()[-1]) for name, text in said.items()}
-    free = read.pop("older free")
+    assert [process.returncode for process in started.values()] == [0] * 3
+    older, newer, free = (json.loads(text.splitlines()[-1]) for text in said.values())
+    assert older == newer == here
     assert free["kernels"] == "DEFAULT"
     for name in ("nsh", "history of nsh", "cibhash", "nsh_plus", "fine-tuning"):
-        assert free["found"][name] != read["this"]["found"][name], name
-    for name, one in read.items():
-        assert one == read["this"], name
+        assert free[name] != here[name], name
 
 
 USED_BEFORE = """
@@ -101,22 +100,11 @@ def test_only_a_processor_that_runs_the_kernels_is_told_to(monkeypatch, machine,
     )
 
 
-def test_whoever_computes_with_torch_fixes_its_kernels_first():
-    """Methods and backbones do it when they are imported, and every other room with torch stands on one of these."""
-    import grimp
-
-    graph = grimp.build_graph("nsh", include_external_packages=True, cache_dir=None)
-    users = {name for name in graph.find_modules_that_directly_import("torch") if name.startswith("nsh.")}
-    doors = {"nsh.methods", "nsh.backbones.networks", "nsh.training.reproducible"}
+def test_whatever_is_started_and_reaches_torch_reaches_what_fixes_its_kernels():
+    graph = grimp.build_graph("nsh", "pipeline", include_external_packages=True, cache_dir=None)
+    doors = {"nsh.backbones.networks", "nsh.methods", "nsh.training.reproducible"}
     assert doors <= graph.find_modules_that_directly_import("nsh.core.kernels")
-    computing = {name for name in users if not name.startswith("nsh.methods.")} - doors
-    unfixed = {name for name in computing if not any(graph.find_shortest_chain(name, door) for door in doors)}
-    assert unfixed <= NEVER_FIRST, f"import nsh.core.kernels in {sorted(unfixed - NEVER_FIRST)}, or say why not here"
-
-
-NEVER_FIRST = {
-    "nsh.export.tuned",  # compares tensors
-    "nsh.training.device",  # asks for devices
-    "nsh.training.pairs",  # converts arrays
-}
-"""Of no use before a method or a backbone is there, and without sums."""
+    starts = graph.find_descendants("pipeline") | graph.find_descendants("nsh.studies")
+    users = {name for name in starts if "torch" in graph.find_upstream_modules(name)}
+    assert {"pipeline.embed", "pipeline.train", "pipeline.export", "nsh.studies.measure"} <= users
+    assert {name for name in users if not doors & graph.find_upstream_modules(name)} == set()
