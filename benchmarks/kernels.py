@@ -1,4 +1,4 @@
-"""What one set of CPU kernels costs a training: a step with the kernels of `nsh.core.kernels` beside the processor's own.
+"""What one set of CPU kernels costs a training: a step with those of `nsh.core.kernels` beside the processor's own.
 
     python benchmarks/kernels.py                      nsh, nsh_plus and cibhash at 32 bits
     python benchmarks/kernels.py --methods mbe sgh

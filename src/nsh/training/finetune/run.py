@@ -60,8 +60,9 @@ class Doubt:
     """A number that must be finite, on its way from the device: to wait for it is to let the device run dry."""
 
     def __init__(self, number: Tensor, say: Callable[[float], str]) -> None:
-        self.say, self.event = say, None
+        self.say = say
         self.number = number.detach()
+        self.event: torch.cuda.Event | None = None
         if number.device.type == "cuda":
             self.number = torch.empty_like(self.number, device="cpu", pin_memory=True)
             self.number.copy_(number.detach(), non_blocking=True)
