@@ -66,9 +66,10 @@ def main() -> None:
     )
     if params.export.precision != "fp32":
         encoder, report["quantisation"] = _shrink(encoder, graph, head, contract=contract, params=params)
-    write_json(folder / "parity.json", report)
+    write_json(folder / "parity.json", parity.settle(report))
     save(encoder, folder / "encoder.onnx")
-    print(f"{folder}: {report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images")
+    print(f"{folder}: {report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images; ", end="")
+    print(f"logits differ by {report['max_logit_difference']} at most")
 
 
 def _describe(params: Params, info: weights.WeightsInfo, *, method: str, bits: int) -> EncoderContract:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from nsh.config import Params, read_params
 from nsh.core.codes import code_bytes
@@ -30,6 +29,7 @@ from nsh.tracking import Report, training_run
 from nsh.training.device import choose_device
 from nsh.training.finetune.ranks import are_started, check_ranks, start_ranks, this_rank
 from nsh.training.loop import CachedViewLoop
+from nsh.training.reproducible import reproducible
 
 if TYPE_CHECKING:
     from nsh.backbones.networks import Backbone
@@ -66,7 +66,6 @@ def _missing_ranks(params: Params, method: Method, *, device: str) -> int:
 
 def _train(method: Method, params: Params, *, bits: int, device: str) -> None:
     folder, threads = MODELS / f"{method.name}-{bits}", params.train.threads
-    torch.set_num_threads(threads)
     history: list[dict[str, float]] = []
     start = time.monotonic()
     with _track(params, method=method.name, bits=bits, head=folder / "head.pt") as track:
@@ -77,15 +76,23 @@ def _train(method: Method, params: Params, *, bits: int, device: str) -> None:
 
         loop, backbone = _open_loop(params, device=device)
         before = tuned.copy_state(backbone.network) if backbone else {}
-        head = method.fit(read_data(), bits=bits, seed=params.train.seed, report=report, loop=loop)
+        with reproducible(threads):
+            head = method.fit(read_data(), bits=bits, seed=params.train.seed, report=report, loop=loop)
         if _rank(params):
             return
         changes = tuned.find_changes(backbone.network, before) if backbone else {}
         _write(folder / "head.pt", to_bytes(head))
         _write(folder / "backbone.pt", tuned.to_bytes(changes))
-        write_json(folder / "history.json", history)
+        write_json(folder / "history.json", [_round(record) for record in history])
+    if isinstance(loop, CachedViewLoop):
+        loop.clear()  # not before: a process that dies between the two would have trained for nothing
     print(f"{folder}: loss {history[0]['loss']:.4f} to {history[-1]['loss']:.4f} in {len(history)} rounds, ", end="")
     print(f"{time.monotonic() - start:.1f} s on {device} with {threads} thread(s)")
+
+
+def _round(record: dict[str, float]) -> dict[str, float]:
+    """To six significant digits: float32 has hardly more, and what is behind them is rounding."""
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
 
 
 def _rank(params: Params) -> int:

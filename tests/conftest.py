@@ -18,10 +18,13 @@ from hypothesis import settings
 from sklearn.datasets import load_sample_images
 
 from nsh.core.contract import EncoderContract
+from nsh.core.kernels import fix_kernels
 
 if TYPE_CHECKING:
     import onnx
     from torch import nn
+
+fix_kernels()  # before any test uses torch: what tests compute is the same on every processor
 
 # An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs. The examples are the same ones
 # in every run: what passes here passes elsewhere, and `--hypothesis-profile=nsh-random` draws others.

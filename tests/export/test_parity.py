@@ -36,6 +36,16 @@ def test_the_right_encoder_passes_and_says_what_was_measured(encoder_model, trai
     assert report["opset"] == 20
 
 
+def test_what_is_written_is_free_of_rounding(encoder_model, trained, photographs):
+    """Of a few flipped bits among many, and of how far logits differ, another processor may say another number."""
+    report = check(encoder_model, trained, photographs[:32])
+    written = parity.settle(report | {"bit_agreement": 1 - 2 / 65_536, "flipped_bits": 2, "max_logit_difference": 9e-7})
+    assert written == parity.settle(report | {"bit_agreement": 1.0})
+    assert written["bit_agreement"] == 1.0
+    assert sorted(written) == ["batch_sizes", "bit_agreement", "bits", "images", "images_wanted", "opset"]
+    assert parity.settle(report | {"bit_agreement": 0.9989})["bit_agreement"] == 0.9989
+
+
 def test_bits_are_neither_all_zero_nor_all_one_in_this_test(encoder_model, trained, photographs):
     logits = parity._run_torch(trained.backbone, trained.head, photographs[:256])
     assert 0.2 < (logits > 0).mean() < 0.8

@@ -14,6 +14,7 @@ from tests.waiting import PATIENCE
 from nsh.core.errors import CodesError, ConfigError, DataError, NonFiniteLoss
 from nsh.core.files import read_json
 from nsh.methods import METHODS, create
+from nsh.training.steps import Run
 
 ROOT = Path(__file__).parents[2]
 NSH = {"epochs": 2, "batch": 10, "d_z": 8}
@@ -44,6 +45,10 @@ def run_process(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
+def _interrupt(path, content):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(("method", "rounds"), [("nsh", 2), ("itq", 3)])
 def test_head_and_history_are_written_and_nothing_else(embeddings, run, method, rounds):
     run("train", method=method, bits=8)
@@ -53,6 +58,7 @@ def test_head_and_history_are_written_and_nothing_else(embeddings, run, method, 
     assert list(Path(".cache").rglob("*.ckpt")) == []
     history = read_json(Path(f"models/{method}-8/history.json"))
     assert [record["epoch"] for record in history] == list(range(1, rounds + 1))
+    assert all(value == float(f"{value:.6g}") for record in history for value in record.values())
     parameters = yaml.safe_load(Path("params.yaml").read_text())["methods"][method]
     head = create(method, parameters).head(12, 8)
     head.load_state_dict(torch.load(f"models/{method}-8/head.pt", weights_only=True))
@@ -71,6 +77,21 @@ def test_another_process_writes_the_same_bytes(embeddings, run):
     assert done.returncode == 0, done.stderr
     assert "models/nsh-8: loss" in done.stdout
     assert contents() == here
+
+
+def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(embeddings, stage, run, monkeypatch):
+    script = stage("train")
+    write, steps = script._write, []
+    monkeypatch.setattr(script, "_write", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(script, method="nsh", bits=8)
+    assert not Path("models/nsh-8/head.pt").exists()
+    monkeypatch.setattr(script, "_write", write)
+    monkeypatch.setattr(Run, "_step", lambda self, pair, step: steps.append(step))
+    run(script, method="nsh", bits=8)
+    assert steps == []
+    assert Path("models/nsh-8/head.pt").exists()
+    assert list(Path(".cache").rglob("*.ckpt")) == []
 
 
 def test_a_mistake_ends_with_one_sentence_and_exit_code_two(embeddings):

@@ -18,6 +18,7 @@ from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
 from nsh.training import loop as loop_module
 from nsh.training.loop import CachedViewLoop
+from nsh.training.steps import Run
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = {
@@ -49,8 +50,11 @@ def draw_clusters(count=100, dim=24, classes=5, noise=1.0, seed=0):
 
 
 def train(cache, data, *, report=lambda record: None, bits=16, seed=0, progress=None, **changes):
+    """As the train stage does, which clears the loop's state when it has written the head."""
     loop = CachedViewLoop(cache=cache, threads=1, **({"progress": progress} if progress else {}))
-    return create("nsh", PARAMETERS | changes).fit(data, bits=bits, seed=seed, report=report, loop=loop)
+    head = create("nsh", PARAMETERS | changes).fit(data, bits=bits, seed=seed, report=report, loop=loop)
+    loop.clear()
+    return head
 
 
 def mean_average_precision(head, data, labels):
@@ -131,6 +135,20 @@ def test_a_run_stopped_between_epochs_goes_on_as_if_nothing_had_happened(tmp_pat
     assert records == expected_records
     assert torch.equal(actual.linear.weight, expected.linear.weight)
     assert list((tmp_path / "broken").rglob("*")) == []
+
+
+def test_a_finished_run_that_was_not_cleared_trains_no_more_and_gives_the_same_again(tmp_path, monkeypatch):
+    """The process may die between the last step and the file that holds its head."""
+    data, _ = draw_clusters()
+    runs, loops = [], [CachedViewLoop(cache=tmp_path, threads=1) for _ in range(2)]
+    for loop in loops:
+        records = []
+        head = create("nsh", PARAMETERS).fit(data, bits=16, seed=0, report=records.append, loop=loop)
+        runs.append((to_bytes(head), records))
+        monkeypatch.setattr(Run, "_step", None)
+    assert runs[0] == runs[1]
+    loops[1].clear()
+    assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize("change", [{"tau_c": 0.2}, {"seed": 5}, {"bits": 8}, {"epochs": 4}])

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torchvision.models.vision_transformer import interpolate_embeddings
 
 from nsh.core.errors import ConfigError, DataError
+from nsh.core.kernels import fix_kernels
+
+fix_kernels()  # random weights are fitted to noise by torch
 
 MEAN = (0.485, 0.456, 0.406)
 """Of RGB in [0, 1] over ImageNet's training set; what torchvision's weights were trained with."""

@@ -6,9 +6,9 @@ Lambda = diag(Z^T 1), whose rows sum to 1. A [n, n] is never built. Width t = si
 the s-th anchor, as in the authors' program. The anchors are centres of k-means. It knows matrices, no method.
 """
 
+import hashlib
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -17,6 +17,7 @@ from nsh.core.errors import TrainingError
 from nsh.methods.base import HashHead
 
 ROUNDS = 20  # of k-means; the anchors need to cover the images, not to be the best centres
+CHUNK = 1024  # images whose squares are held at once
 LEAST_WIDTH = 1e-6  # of images of unit length: where every image is its own anchor the mean distance is 0
 LEAST_EIGENVALUE = 1e-6  # below it an eigenvector of the graph is rounding
 
@@ -85,7 +86,8 @@ def build_graph(features: Tensor, *, anchors: int, nearest: int, seed: int) -> A
         raise TrainingError(f"found nearest = {nearest} of {anchors} anchors: choose nearest <= anchors")
     centres = find_anchors(features, count=anchors, seed=seed)
     closeness, rows = nearest_anchors(features, centres, count=nearest)
-    farthest = (features.square().sum(dim=1) - closeness[:, -1]).clamp_min(0).sqrt()
+    squared = torch.cat([some.square().sum(dim=1) for some in features.split(CHUNK)])
+    farthest = (squared - closeness[:, -1]).clamp_min(0).sqrt()
     width = max(float(farthest.mean()) ** 2, LEAST_WIDTH)
     weights = torch.zeros(len(features), anchors, dtype=features.dtype)
     weights.scatter_(1, rows, (closeness / width).softmax(dim=1))
@@ -103,7 +105,7 @@ def nearest_anchors(features: Tensor, anchors: Tensor, *, count: int) -> tuple[T
     Returns:
         |x|^2 - |x - a|^2, float [n, count], whose softmax is that of -|x - a|^2; and rows of anchors, int64 [n, count].
     """
-    closeness = 2 * features @ anchors.T - anchors.square().sum(dim=1)
+    closeness = features @ (2 * anchors).T - anchors.square().sum(dim=1)
     values, rows = closeness.topk(count, dim=1)
     return values, rows
 
@@ -122,20 +124,28 @@ def find_anchors(features: Tensor, *, count: int, seed: int) -> Tensor:
     Raises:
         TrainingError: fewer different images than centres.
     """
-    _, first = np.unique(features.numpy(), axis=0, return_index=True)
+    first = _find_different(features)
     if len(first) < count:
         raise TrainingError(
             f"found {len(first)} different training images for {count} anchors: choose anchors <= {len(first)} or "
             "raise split.train"
         )
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))[:count]
-    centres = features[torch.from_numpy(np.sort(first))[order]]
+    centres = features[torch.tensor(first)[order]]
     for _ in range(ROUNDS):
         nearest = nearest_anchors(features, centres, count=1)[1].squeeze(1)
         sizes = torch.bincount(nearest, minlength=count).to(features.dtype)[:, None]
         sums = torch.zeros_like(centres).index_add_(0, nearest, features)
         centres = torch.where(sizes > 0, sums / sizes.clamp_min(1), centres)
     return centres
+
+
+def _find_different(features: Tensor) -> list[int]:
+    """Rows of the different images, of equal ones the first; by digests, as sorting them takes a copy or two of all."""
+    first: dict[bytes, int] = {}
+    for row, feature in enumerate(features.numpy()):
+        first.setdefault(hashlib.sha256(feature + 0.0).digest(), row)  # which makes -0 equal to 0
+    return list(first.values())
 
 
 def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:

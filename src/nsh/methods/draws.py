@@ -5,18 +5,31 @@ import torch
 from torch import Tensor, nn
 
 
-class Draws(nn.Module):
-    """Uniform noise from (seed, number of draws so far); the number is a buffer, so it travels in a checkpoint."""
+class Counter(nn.Module):
+    """A number that travels in a checkpoint, and stays on the CPU: to read it on a GPU is to wait for the GPU."""
 
-    count: Tensor
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def get_extra_state(self) -> Tensor:
+        """What a state dict holds of it."""
+        return torch.tensor(self.count)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Go on from a state dict."""
+        self.count = int(state)
+
+
+class Draws(Counter):
+    """Uniform noise from (seed, number of draws so far)."""
 
     def __init__(self, *, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
-    def uniform(self, rows: int, columns: int) -> Tensor:
-        """Float32 [rows, columns] in [0, 1), on the device of the objective."""
-        noise = np.random.default_rng([self.seed, int(self.count)]).random((rows, columns), dtype=np.float32)
+    def uniform(self, rows: int, columns: int, *, device: torch.device | str = "cpu") -> Tensor:
+        """Float32 [rows, columns] in [0, 1), on `device`."""
+        noise = np.random.default_rng([self.seed, self.count]).random((rows, columns), dtype=np.float32)
         self.count += 1
-        return torch.from_numpy(noise).to(self.count.device)
+        return torch.from_numpy(noise).to(device, non_blocking=True)

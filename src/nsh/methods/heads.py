@@ -70,7 +70,8 @@ class UnitHead(HashHead):
 
 def unit_features(data: TrainingData) -> Tensor:
     """The clean features as a `UnitHead` sees them, float64 [n, dim] of unit length."""
-    return functional.normalize(torch.from_numpy(data.features).double(), dim=1)
+    features = torch.from_numpy(data.features).double()
+    return functional.normalize(features, dim=1, out=features)
 
 
 def to_bytes(head: HashHead) -> bytes:

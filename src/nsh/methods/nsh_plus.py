@@ -192,5 +192,6 @@ class NshPlusObjective(Objective):
     def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
         """SortedNCE of the lists of queries, codes [n, bits], over codes and latents of a batch and of the queue."""
         codes, latents = self.queue.after(*batch)
-        cosines, ranks = level_cosines(affinity(queries, codes), latents, anchors, tau_s=self.loss.tau_s)
+        scores, most = affinity(queries, codes), codes.shape[1] + 1
+        cosines, ranks = level_cosines(scores, latents, anchors, tau_s=self.loss.tau_s, most=most)
         return level_nce(cosines, ranks, m=self.loss.m, tau_c=self.loss.tau_c)

@@ -53,7 +53,7 @@ class SghObjective(CleanObjective):
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Loss, reconstruction, length and size of embeddings from whose bits others are drawn, float32 [n, dim]."""
         logits = self.head(inputs)
-        bits = draw_bits(logits, self.draws.uniform(*logits.shape))
+        bits = draw_bits(logits, self.draws.uniform(*logits.shape, device=logits.device))
         reconstruction = (self.decoder(bits) - self.head.standardise(targets)).square().sum() / (2 * len(inputs))
         length = functional.binary_cross_entropy_with_logits(logits, bits, reduction="sum") / len(inputs)
         weights = self.head.linear.weight, self.decoder.weight

@@ -53,7 +53,7 @@ def choose(levels: Tensor, scores: Tensor, tau: float) -> Tensor:
     return functional.softmax(distance / -tau, dim=2)
 
 
-def distinct(scores: Tensor) -> tuple[Tensor, Tensor]:
+def distinct(scores: Tensor, *, most: int | None = None) -> tuple[Tensor, Tensor]:
     """The distinct values of every row in descending order, and which of them stands at each rank.
 
     Codes of d_b bits have at most d_b + 1 distances, so a row of n scores has far fewer levels than ranks, and tied
@@ -63,14 +63,18 @@ def distinct(scores: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         scores: float [n, n].
+        most: no row has more distinct values, e.g. codes of d_b bits d_b + 1; None: as many as it has scores.
 
     Returns:
-        levels float [n, L], L = the largest number of distinct values in a row (shorter rows end in zeros), and
+        levels float [n, L], L = the largest number of distinct values in a row (shorter rows end in zeros), on a GPU
+        `most`, as counting there would wait for it, and
         level_of_rank int64 [n, n]: `levels.gather(1, level_of_rank)` are the sorted scores.
     """
     ranked = scores.sort(dim=1, descending=True).values
     level_of_rank = functional.pad((ranked[:, 1:] != ranked[:, :-1]).cumsum(dim=1), (1, 0))
-    empty = ranked.new_zeros(len(scores), int(level_of_rank[:, -1].max()) + 1)
+    limit = scores.shape[1] if most is None else min(most, scores.shape[1])
+    count = limit if scores.device.type == "cuda" else int(level_of_rank[:, -1].max()) + 1
+    empty = ranked.new_zeros(len(scores), count)
     ties = empty.scatter_add(1, level_of_rank, torch.ones_like(ranked)).clamp_min(1)
     mean = empty.scatter_add(1, level_of_rank, ranked) / ties
     # The mean of equal numbers may be off by its last bit, and then a tie would no longer be one.

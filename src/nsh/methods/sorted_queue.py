@@ -10,42 +10,43 @@ the list, not with its square as in `nsh.methods.sorted_nce`, whose values these
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from nsh.methods.draws import Counter
 from nsh.methods.softsort import choose, distinct
 from nsh.methods.sorted_nce import SMALLEST_LENGTH
 
 
-class Queue(nn.Module):
+class Queue(Counter):
     """The last codes and latents that were put in, without gradient; buffers, so that they travel in a checkpoint."""
 
     codes: Tensor
     latents: Tensor
-    count: Tensor
 
     def __init__(self, length: int, *, bits: int, d_z: int) -> None:
         super().__init__()
         self.register_buffer("codes", torch.zeros(length, bits))
         self.register_buffer("latents", torch.zeros(length, d_z))
-        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
     def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
         """Given ones, float [n, bits] and [n, d_z], and behind them what is in the queue."""
-        filled = min(int(self.count), len(self.codes))
+        filled = min(self.count, len(self.codes))
         return torch.cat([codes, self.codes[:filled]]), torch.cat([latents, self.latents[:filled]])
 
     @torch.no_grad()
     def put(self, codes: Tensor, latents: Tensor) -> None:
         """Take in float [n, bits] and [n, d_z] in the place of the oldest; of more than fit, the last."""
         length = len(self.codes)
-        places = (int(self.count) + torch.arange(len(codes), device=codes.device))[-length:] % length
+        places = (self.count + torch.arange(len(codes), device=codes.device))[-length:] % length
         self.codes[places] = codes[-length:]
         self.latents[places] = latents[-length:]
         self.count += len(codes)
 
 
-def level_cosines(scores: Tensor, items: Tensor, anchors: Tensor, *, tau_s: float) -> tuple[Tensor, Tensor]:
+def level_cosines(
+    scores: Tensor, items: Tensor, anchors: Tensor, *, tau_s: float, most: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Cosine between the gathered latent of every level and the anchor (Eqs. 4 and 5), and the ranks at that level.
 
     Args:
@@ -53,11 +54,12 @@ def level_cosines(scores: Tensor, items: Tensor, anchors: Tensor, *, tau_s: floa
         items: latents that are gathered, float [N, d_z], rows of unit length.
         anchors: float [n, d_z], rows of unit length.
         tau_s: SoftSort temperature.
+        most: levels that a row may have, see `nsh.methods.softsort.distinct`.
 
     Returns:
         float [n, L] in [-1, 1], most similar level first, and float [n, L]: how many ranks it holds, N in a row.
     """
-    levels, level_of_rank = distinct(scores)
+    levels, level_of_rank = distinct(scores, most=most)
     gathered = choose(levels, scores, tau_s) @ items  # [n, L, d_z]
     length = gathered.square().sum(dim=2).clamp_min(SMALLEST_LENGTH**2).sqrt()
     cosines = (gathered @ anchors.unsqueeze(2)).squeeze(2) / length

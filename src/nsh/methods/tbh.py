@@ -72,9 +72,11 @@ class TbhObjective(CleanObjective):
         mixed = self.convolution(self.latent(hidden).sigmoid())
         latents = (normalised_graph(bits) @ mixed).sigmoid()
         reconstruction = (self.decoder(latents) - self.head.standardise(targets)).square().sum() / 2
-        coins = (self.draws.uniform(*bits.shape) > 0.5).to(bits.dtype)
+        coins = (self.draws.uniform(*bits.shape, device=bits.device) > 0.5).to(bits.dtype)
         critics = criticise(self.code_critic, bits, coins)
-        critics = critics + criticise(self.latent_critic, latents, self.draws.uniform(*latents.shape))
+        critics = critics + criticise(
+            self.latent_critic, latents, self.draws.uniform(*latents.shape, device=latents.device)
+        )
         return {"loss": reconstruction + critics, "reconstruction": reconstruction, "critics": critics}
 
 

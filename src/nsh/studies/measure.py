@@ -33,6 +33,7 @@ from nsh.data.split import read_part
 from nsh.methods import HashHead, TrainingData, create
 from nsh.studies.sources import code_digest
 from nsh.training.loop import CachedViewLoop
+from nsh.training.reproducible import reproducible
 
 K = 1000  # ranks looked at, as in the paper
 ROWS = 4096  # embeddings that go through a head at once
@@ -89,7 +90,8 @@ def measure(workspace: Path, *, method: str, parameters: Mapping[str, Any], bits
     with TemporaryDirectory() as cache:
         loop = CachedViewLoop(cache=Path(cache), threads=1)
         start = time.monotonic()
-        head = create(method, parameters).fit(data, bits=bits, seed=seed, report=history.append, loop=loop)
+        with reproducible(1):
+            head = create(method, parameters).fit(data, bits=bits, seed=seed, report=history.append, loop=loop)
         seconds = time.monotonic() - start
     parts = {part: read_part(workspace / "data" / "split", part).labels for part in ("query", "gallery")}
     codes = {part: encode(head, np.load(embed / f"{part}.npy", mmap_mode="r")) for part in parts}

@@ -6,7 +6,7 @@ depends on objective, data, schedule, seed, device and number of threads, and on
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class CachedViewLoop:
     """A `nsh.methods.base.Loop` over the cached views of a frozen backbone.
 
     Attributes:
-        cache: folder for partial state; a finished run leaves nothing there.
+        cache: folder for partial state, which stays until `clear`.
         threads: of torch; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
@@ -41,6 +41,12 @@ class CachedViewLoop:
     threads: int
     device: str = "cpu"
     progress: Progress = no_progress
+    _begun: list[Path] = field(default_factory=list, init=False, repr=False)
+
+    def clear(self) -> None:
+        """Delete the partial state of the runs of this loop: call it when what they made is on the disk."""
+        for folder in self._begun:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def __call__(
         self,
@@ -52,7 +58,7 @@ class CachedViewLoop:
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Minimise `objective` in place by Adam, going on from the last whole epoch of an interrupted run.
+        """Minimise `objective` in place by Adam, going on from the last whole epoch of a run that was not cleared.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps, and
         "bit_balance" of the codes of clean images, `WATCHED` of them at most. A resumed run reports the epochs before
@@ -66,12 +72,12 @@ class CachedViewLoop:
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
         facts = collect_facts({**identity, "loop": settings}, data)
         checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
+        self._begun.append(checkpoint.parent)
         with reproducible(self.threads):
             run = Run(objective, learning_rate=schedule.learning_rate, device=self.device)
             run.resume(checkpoint)
             self._go_on(run, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
         objective.to("cpu")
-        shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
     def _go_on(
         self, run: Run, data: TrainingData, *, schedule: Schedule, seed: int, checkpoint: Path, report: Report
@@ -87,8 +93,7 @@ class CachedViewLoop:
             means = run.epoch(islice(shown, steps))
             balance = bit_balance(run.objective.head, watched)
             run.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
-            if epoch + 1 < schedule.epochs:
-                run.save(checkpoint)
+            run.save(checkpoint)
             report(run.records[-1])
         next(shown, None)  # past the last step, so that a bar ends its line
 

@@ -44,8 +44,8 @@ def fit(method, loop, data, *, records=None):
     return method.fit(data, bits=BITS, seed=0, report=report, loop=loop)
 
 
-def build(name, data):
-    return make(name).objective(data, bits=BITS, seed=0)
+def build(name, data, **changes):
+    return make(name, **changes).objective(data, bits=BITS, seed=0)
 
 
 @pytest.fixture

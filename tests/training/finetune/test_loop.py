@@ -121,9 +121,10 @@ def test_clipping_bounds_the_gradient(loop, tiny, monkeypatch):
     lengths, clip = [], Run._clip
 
     def watch(self):
-        clip(self)
+        doubts = clip(self)
         squares = [parameter.grad.square().sum() for parameter in self.module.parameters()]
         lengths.append(float(torch.stack(squares).sum().sqrt()))
+        return doubts
 
     monkeypatch.setattr(Run, "_clip", watch)
     fit(loop(), tiny.data, epochs=1)
@@ -192,6 +193,25 @@ def test_a_loss_that_is_not_finite_names_epoch_step_and_images(loop, tiny):
         network.last.weight.fill_(torch.inf)
     with pytest.raises(NonFiniteLoss, match=r"nan in epoch 1, step 1, on the training images in rows \["):
         fit(loop(network=network), tiny.data)
+
+
+def test_weights_that_are_not_finite_are_never_written(loop, tiny, monkeypatch):
+    """The loss is looked at a step later, but before a checkpoint: the state before it is what a run goes on from."""
+    step = Run.step
+
+    def spoil(self, pair, *, seed):
+        if self.position.step == 1:
+            with torch.no_grad():
+                self.module.network.last.weight.fill_(torch.nan)
+        return step(self, pair, seed=seed)
+
+    monkeypatch.setattr(Run, "step", spoil)
+    made = loop(checkpoint_minutes=0.0)
+    with pytest.raises(NonFiniteLoss, match=r"nan in epoch 1, step 2, on the training images in rows \["):
+        fit(made, tiny.data)
+    saved = torch.load(next(made.cache.rglob("last.ckpt")), weights_only=True)
+    assert saved["position"]["step"] == 1
+    assert saved["module"]["network.last.weight"].isfinite().all()
 
 
 def test_an_objective_that_does_not_look_at_the_embeddings_is_refused(loop, tiny, monkeypatch):

@@ -14,6 +14,8 @@ from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
 from nsh.core.ordering import smallest
 from nsh.core.progress import Progress, no_progress
 
+_WIDE_ROWS = 4096  # of the gallery that are float64 at once
+
 
 def cosine_map(
     query_embeddings: NDArray[np.float32],
@@ -26,7 +28,8 @@ def cosine_map(
 ) -> dict[str, float]:
     """mAP_at_k, mAP_min_at_k, P_at_k and recall_at_k of float embeddings.
 
-    The products run on numpy's BLAS, whose thread count may move a last bit of a cosine.
+    Products are summed in float64 and rounded to float32: the order of a BLAS, which its threads and the processor
+    decide, is then lost in the rounding.
 
     Args:
         query_embeddings: float32 [q, d], q >= 1. An all-zero row has cosine 0 with everything.
@@ -53,9 +56,18 @@ def cosine_map(
     for block in progress(blocks, desc="cosine", total=len(blocks)):
         relevant = np.empty((block.stop - block.start, counts[1]), dtype=np.bool_)
         fill_relevance(query_masks[:, block], gallery_masks, out=relevant)
-        totals += _block_sums(query[block] @ gallery.T, relevant, k=k)
+        totals += _block_sums(_multiply(query[block], gallery), relevant, k=k)
     names = (f"mAP_at_{k}", f"mAP_min_at_{k}", f"P_at_{k}", f"recall_at_{k}")
     return {name: float(total) / counts[0] for name, total in zip(names, totals, strict=True)}
+
+
+def _multiply(query: NDArray[np.float32], gallery: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Inner products of all rows, float32 [b, g]."""
+    products = np.empty((len(query), len(gallery)), dtype=np.float32)
+    wide = query.astype(np.float64)
+    for start in range(0, len(gallery), _WIDE_ROWS):
+        products[:, start : start + _WIDE_ROWS] = wide @ gallery[start : start + _WIDE_ROWS].astype(np.float64).T
+    return products
 
 
 def _block_sums(cosines: NDArray[np.float32], relevant: NDArray[np.bool_], *, k: int) -> NDArray[np.float64]:

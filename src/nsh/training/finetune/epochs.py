@@ -68,6 +68,7 @@ class Epochs:
             position.add(self.run.step(views, seed=self.seed))
             next(ticks, None)
             self._pause()
+        self.run.settle()
 
     def _describe(self, held_out: Rows) -> dict[str, float]:
         """The record of the epoch that ends."""

@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from nsh.methods.base import Objective
 from nsh.training.finetune.gather import gather
 from nsh.training.finetune.images import Pair
+from nsh.training.finetune.pooling import fix_pooling
 from nsh.training.finetune.recipe import Recipe
 
 
@@ -30,6 +31,7 @@ class FineTuning(LightningModule):
         self.objective = objective
         self.recipe = recipe
         self.learning_rate = learning_rate
+        fix_pooling(network)
         if recipe.channels_last:
             network.to(memory_format=torch.channels_last)
         if recipe.compile:

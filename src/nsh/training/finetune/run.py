@@ -6,6 +6,7 @@ run.json, the facts alone. Rank 0 writes, every rank reads.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,31 @@ class Position:
         return better
 
 
+class Doubt:
+    """A number that must be finite, on its way from the device: to wait for it is to let the device run dry."""
+
+    def __init__(self, number: Tensor, say: Callable[[float], str]) -> None:
+        self.say = say
+        self.number = number.detach()
+        self.event: torch.cuda.Event | None = None
+        if number.device.type == "cuda":
+            self.number = torch.empty_like(self.number, device="cpu", pin_memory=True)
+            self.number.copy_(number.detach(), non_blocking=True)
+            self.event = torch.cuda.Event()
+            self.event.record()
+
+    def settle(self) -> None:
+        """Look at it.
+
+        Raises:
+            NonFiniteLoss: it is not finite.
+        """
+        if self.event is not None:
+            self.event.synchronize()
+        if not math.isfinite(number := float(self.number)):
+            raise NonFiniteLoss(self.say(number))
+
+
 class Run:
     """Module and optimiser on their device, and the position."""
 
@@ -65,6 +91,7 @@ class Run:
         self.step_module, self.optimiser = fabric.setup(module, module.configure_optimizers())
         self.folder, self.facts = folder, facts
         self.position = Position()
+        self._unseen: list[Doubt] = []
 
     def measure(self, pair: Pair) -> float:
         """The loss of held-out images.
@@ -84,6 +111,8 @@ class Run:
     def step(self, pair: Pair, *, seed: int) -> Terms:
         """Descend once; what torch draws by chance in it depends on (seed, epoch, step) alone.
 
+        Loss and gradient are looked at a step later, and before anything is written: see `settle`.
+
         Raises:
             NonFiniteLoss: names epoch, step and images.
             TrainingError: the loss does not reach the network.
@@ -93,34 +122,54 @@ class Run:
         rows, first, second = (part.to(self.fabric.device) for part in pair)
         self.optimiser.zero_grad()
         terms: Terms = self.step_module.training_step((rows, first, second))
-        if not math.isfinite(loss := terms["loss"].item()):
-            raise NonFiniteLoss(
-                f"the loss became {loss} in epoch {epoch + 1}, step {step + 1}, on the training images in rows "
-                f"{rows.tolist()}: lower the learning rates, or look at these images"
+        doubts = [
+            Doubt(
+                terms["loss"],
+                lambda loss: (
+                    f"the loss became {loss} in epoch {epoch + 1}, step {step + 1}, on the training images in rows "
+                    f"{rows.tolist()}: lower the learning rates, or look at these images"
+                ),
             )
+        ]
         self.fabric.backward(terms["loss"])
         if all(parameter.grad is None for parameter in self.module.network.parameters()):
             raise TrainingError(
                 "the loss does not depend on the embeddings it was given, so the backbone would stay as it is: let the "
                 "objective's `tune` use them, or set train.mode: frozen"
             )
-        self._clip()
+        doubts += self._clip()
         self.optimiser.step()
+        self.settle()
+        self._unseen = doubts
         return terms
 
-    def _clip(self) -> None:
-        limit = self.recipe.clip
+    def settle(self) -> None:
+        """Look at the loss and the gradient of the last step.
+
+        Raises:
+            NonFiniteLoss: names epoch, step and images.
+        """
+        doubts, self._unseen = self._unseen, []
+        for doubt in doubts:
+            doubt.settle()
+
+    def _clip(self) -> list[Doubt]:
+        limit, epoch, step = self.recipe.clip, self.position.epoch, self.position.step
         if limit is None:
-            return
+            return []
         length = self.fabric.clip_gradients(self.step_module, self.optimiser, max_norm=limit, error_if_nonfinite=False)
-        if length is not None and not math.isfinite(length):
-            raise NonFiniteLoss(
-                f"the gradient became {float(length)} in epoch {self.position.epoch + 1}, step "
-                f"{self.position.step + 1}, of a finite loss: lower the learning rates"
-            )
+        if length is None:
+            return []
+        where = f"in epoch {epoch + 1}, step {step + 1}, of a finite loss: lower the learning rates"
+        return [Doubt(length, lambda length: f"the gradient became {length} {where}")]
 
     def save(self) -> None:
-        """Write all state to last.ckpt, atomically."""
+        """Write all state to last.ckpt, atomically.
+
+        Raises:
+            NonFiniteLoss: the last step has made it worthless.
+        """
+        self.settle()
         position = {name: value for name, value in vars(self.position).items() if name != "sums"}
         sums = {name: value.cpu() for name, value in self.position.sums.items()}
         self._write(
