@@ -51,3 +51,17 @@ def test_an_empty_folder_is_one_sentence(tmp_path, encoder_path):
     result = nsh(tmp_path, "--model", encoder_path)
     assert result.returncode == 2
     assert result.stderr.startswith("error: found no image in ")
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_work(tmp_path, photos):
+    """Before the model is looked for, and so before the images are."""
+    result = nsh(photos, "--model", "absent.onnx", "--report", tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == f"error: {tmp_path} cannot be used (Is a directory): name a file, this is a folder\n"
+
+
+def test_groups_are_printed_though_the_report_has_no_room(photos, encoder_path):
+    result = nsh(photos, "--model", encoder_path, "--radius", 0, "--report", "/dev/full")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: the disk is full")
+    assert "copy of a.png" in result.stdout

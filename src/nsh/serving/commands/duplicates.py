@@ -1,7 +1,6 @@
 """`nsh duplicates`: groups of images that are nearly the same."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,14 +44,17 @@ def duplicates(
     import numpy as np
 
     from nsh.core.errors import UnreadableImage
-    from nsh.serving.commands.terminal import show_progress
+    from nsh.core.files import try_to_write
+    from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import find_groups, write_report
     from nsh.serving.encoder import Encoder
     from nsh.serving.sources import LIST, find_model, list_images
 
+    if report is not None:
+        try_to_write(report)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress))
     radius = encoder.contract.bits // BITS_PER_RADIUS if radius is None else radius
-    found = list_images(images, stdin=sys.stdin.buffer if LIST in images else None, progress=show_progress)
+    found = list_images(images, stdin=standard_input() if LIST in images else None, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
     good = [(name, result) for name, result in encoded if not isinstance(result, UnreadableImage)]
@@ -60,12 +62,13 @@ def duplicates(
     ids = [name for name, _ in good]
     codes = np.array([code for _, code in good], np.uint8).reshape(len(good), -(-encoder.contract.bits // 8))
     groups = find_groups(codes, radius=radius, progress=show_progress)
-    if report is not None:
-        write_report(report, groups, root=found.root, ids=ids, radius=radius, progress=show_progress)
     if as_json:
         typer.echo(json.dumps(_describe(groups, ids, failed, radius=radius), indent=2))
     else:
-        _print(groups, ids, failed, report=report)
+        _print(groups, ids, failed)
+    if report is not None:  # last: if it cannot be written now, the groups have been told
+        write_report(report, groups, root=found.root, ids=ids, radius=radius, progress=show_progress)
+        typer.echo(f"{report} shows them", err=as_json)
     if failed:
         raise typer.Exit(SOME_FAILED)
 
@@ -83,9 +86,7 @@ def _describe(
     }
 
 
-def _print(
-    groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]", *, report: Path | None
-) -> None:
+def _print(groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]") -> None:
     from nsh.serving.commands.names import one_line
 
     for group in groups:
@@ -93,6 +94,6 @@ def _print(
             typer.echo(f"{distance:>5}  {one_line(ids[row])}")
         typer.echo("")
     members = sum(len(group.rows) for group in groups)
-    typer.echo(f"{len(groups)} groups hold {members} of {len(ids)} images{f': see {report}' if report else ''}")
+    typer.echo(f"{len(groups)} groups hold {members} of {len(ids)} images")
     for name, error in failed:
         typer.echo(f"{one_line(name)}: {error}", err=True)

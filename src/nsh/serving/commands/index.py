@@ -1,9 +1,8 @@
 """`nsh index`: an index made from folders of codes, changed, and described."""
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -41,15 +40,13 @@ def build(
     nsh index build codes --index index --metadata labels.csv
     """
     from nsh.core.errors import CodesError
-    from nsh.core.folders import atomic_folder
+    from nsh.core.folders import atomic_folder, is_empty
     from nsh.serving.index import Index
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
     sources = _read(codes)
     header = sources[0].header
-    if folder.exists():
-        folder.rmdir()
     with atomic_folder(folder) as partial:
         made = Index.create(
             partial,
@@ -96,11 +93,12 @@ def remove(
     Example:
     nsh index remove holiday/0001.jpg holiday/0002.jpg --index index
     """
+    from nsh.serving.commands.terminal import standard_input
     from nsh.serving.index import Index
 
     names = [name for name in ids if name != "-"]
     if "-" in ids:
-        names += [line for line in sys.stdin.read().splitlines() if line]
+        names += _read_ids(standard_input())
     changed = Index.open(folder)
     removed = changed.remove(names)
     if as_json:
@@ -111,14 +109,28 @@ def remove(
 
 @index.command("info")
 def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], as_json: AsJson = False) -> None:
-    """Show what an index holds, after checking its files against their digests.
+    """Show what an index holds, after checking all of it: files, database, and whether they belong together.
+
+    An index of an older version is converted, and what a killed process left is taken back, where that can be written.
 
     Example:
     nsh index info index
     """
     from nsh.serving.index import Index
 
-    _print(Index.open(folder, readonly=True), as_json=as_json)
+    shown = Index.open(folder, readonly=True)
+    shown.check()
+    _print(shown, as_json=as_json)
+
+
+def _read_ids(file: BinaryIO) -> list[str]:
+    from nsh.core.errors import ConfigError
+
+    try:
+        lines = file.read().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the ids on standard input are not UTF-8 ({error}): send them as UTF-8") from error
+    return [name for line in lines if (name := line.removesuffix("\r"))]
 
 
 def _read(folders: list[Path]) -> "list[Codes]":
