@@ -64,7 +64,7 @@ def build(folder: Path, codes: np.ndarray) -> Index:
     processor = time.process_time() - processor
     print(f"build      {time.perf_counter() - start:8.2f} s, {processor:.2f} s of processor, load {load()}")
     megabytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-    print(f"on disk    {megabytes:8.1f} MB with SQLite's log, ids of 40 characters")
+    print(f"on disk    {megabytes:8.1f} MB, ids of 40 characters")
     return index
 
 

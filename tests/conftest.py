@@ -7,6 +7,7 @@ import functools
 import os
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,35 @@ def _operators_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(functools.cache(ONNXRegistry.from_torchlib)))
         yield
+
+
+@pytest.fixture
+def mount() -> Iterator[Callable[..., None]]:
+    """A function that mounts as `mount` does, until the test is over: `mount("-t", "tmpfs", "none", folder)`."""
+    mounted: list[Path] = []
+
+    def mount(*arguments: str | Path) -> None:
+        folder = Path(arguments[-1])
+        command = subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True, check=False)
+        if command.returncode:
+            pytest.skip(f"this test needs the right to mount: {command.stderr.strip()}")
+        mounted.append(folder)
+
+    yield mount
+    for folder in reversed(mounted):
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def mount_read_only(mount: Callable[..., None]) -> Callable[[Path, Path], None]:
+    """A function that shows a folder at another place, where it cannot be written to, not even by root."""
+
+    def mount_read_only(folder: Path, place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        mount("--bind", folder, place)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
+
+    return mount_read_only
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import yaml
 
 from nsh.config import read_params
 from nsh.config.methods import Ablation
+from nsh.config.params import change
 from nsh.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -167,3 +168,23 @@ def test_images_may_lie_at_home(values: dict, tmp_path: Path, monkeypatch: pytes
     }.items():
         values["dataset"]["root"] = written
         assert read(values, tmp_path).dataset.root == Path(meant)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("evaluate.k.x", "evaluate.k.x: there is no such parameter, because evaluate.k is a value and no block"),
+        ("evaluate.k.x.y", "because evaluate.k.x is a value"),
+        ("matrix.methods.0", "because matrix.methods is a value"),
+        ("train.finetune.clip.x", "because train.finetune.clip is a value"),
+        ("evaluate.kk", "evaluate.kk: no such parameter"),
+        ("nothing.at.all", "nothing: no such parameter"),
+        ("", "no such parameter"),
+        ("evaluate", "evaluate: found 1"),
+    ],
+)
+def test_a_change_of_what_is_no_parameter_names_it(values: dict, tmp_path: Path, key: str, message: str) -> None:
+    params = read(values, tmp_path)
+    with pytest.raises(ConfigError) as raised:
+        change(params, {key: 1})
+    assert message in str(raised.value)

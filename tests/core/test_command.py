@@ -1,9 +1,11 @@
 import json
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 from tests.waiting import PATIENCE
@@ -45,6 +47,62 @@ def test_a_full_disk_names_the_file_and_exits_two(tmp_path, code):
     assert done.returncode == 2
     assert done.stderr.startswith("error: the disk is full while writing codes/a.npy: free some space")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("EACCES", "give yourself the right to it"),
+        ("EROFS", "mount it for writing"),
+        ("EISDIR", "name a file"),
+        ("ENOTDIR", "one of its parts is a file"),
+        ("EXDEV", "check the path"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["run_command(main)", "run_stage(main)"])
+def test_a_place_that_cannot_be_used_is_one_sentence(tmp_path, code, said, ending):
+    done = run(tmp_path, f"raise OSError(errno.{code}, os.strerror(errno.{code}), 'codes/a.npy')", ending=ending)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: codes/a.npy cannot be used (")
+    assert said in line
+
+
+def test_a_stage_that_cannot_note_its_time_says_so(tmp_path):
+    (tmp_path / ".cache").write_text("a file")
+    done = run(tmp_path, "pass", ending="run_stage(main)")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("error: .cache")
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+@pytest.mark.parametrize("printer", ["print", "import typer; typer.echo"])
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, lines, printer):
+    """`head` has seen enough: whether that shows while it prints, or only at the end."""
+    script = tmp_path / "stage.py"
+    imported, _, call = printer.rpartition("; ")
+    body = f"for _ in range({lines}): {call}('a line')"
+    script.write_text(f"{imported}\n" + SCRIPT.format(body=body, ending="run_command(main)"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, str(script)], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_output_that_finds_no_room_is_no_success(tmp_path):
+    script = tmp_path / "stage.py"
+    script.write_text(SCRIPT.format(body="print('a line')", ending="run_command(main)"))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, str(script)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: the disk is full: free some space and run the same command again\n",
+    )
 
 
 @pytest.mark.parametrize("raised", ["PermissionError(errno.EACCES, 'denied')", "ValueError('a bug')"])

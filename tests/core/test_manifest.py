@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.errors import CodesError
+from nsh.core.files import read_json, sha256_file, write_json
 from nsh.core.former_codes import FormerCodes, set_aside
-from nsh.core.manifest import Entry, Plan, digest_ids, read_codes
+from nsh.core.manifest import HEADER, Entry, Plan, codes_path, digest_ids, manifest_path, read_codes
 
 IDS = [f"a/{row}.jpg" for row in range(7)]
 BITS = 12
@@ -195,6 +196,36 @@ def test_damage_is_named(tmp_path, codes, damage, message):
     write_all(tmp_path, codes)
     damage(tmp_path)
     with pytest.raises(CodesError, match=message):
+        read_codes(tmp_path)
+
+
+def describe_anew(directory):
+    """Make the header fit the files, so that only their content is wrong."""
+    header = read_json(directory / HEADER)
+    for number, shard in enumerate(header["shards"]):
+        shard["codes_sha256"] = sha256_file(codes_path(directory, number))
+        shard["manifest_sha256"] = sha256_file(manifest_path(directory, number))
+    write_json(directory / HEADER, header)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"no array", b'{"id": 1', b"[]", b'{"other": 1}', b"\xff"])
+@pytest.mark.parametrize("place", [codes_path, manifest_path])
+def test_a_shard_that_is_none_is_damage_whatever_its_digest(tmp_path, codes, content, place):
+    write_all(tmp_path, codes)
+    place(tmp_path, 0).write_bytes(content)
+    describe_anew(tmp_path)
+    with pytest.raises(CodesError, match="are damaged"):
+        read_codes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"bits": "12"}, {"shards": 1}, {"shards": [1]}, {"shards": [{}]}, {"images": None}, {"encoder_sha256": 1}],
+)
+def test_a_header_of_other_types_is_damage(tmp_path, codes, changes):
+    write_all(tmp_path, codes)
+    write_json(tmp_path / HEADER, read_json(tmp_path / HEADER) | changes)
+    with pytest.raises(CodesError, match="are damaged"):
         read_codes(tmp_path)
 
 

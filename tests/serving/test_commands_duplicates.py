@@ -66,3 +66,17 @@ def test_thumbnails_of_other_programs_are_no_duplicates_and_counted(photos, enco
     shown = nsh(photos, "--model", encoder_path, "--radius", 0, "--exclude", "*.png")
     assert shown.returncode == 2
     assert "left out: 1 @eaDir folders, 5 excluded files" in shown.stderr
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_work(tmp_path, photos):
+    """Before the model is looked for, and so before the images are."""
+    result = nsh(photos, "--model", "absent.onnx", "--report", tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == f"error: {tmp_path} cannot be used (Is a directory): name a file, this is a folder\n"
+
+
+def test_groups_are_printed_though_the_report_has_no_room(photos, encoder_path):
+    result = nsh(photos, "--model", encoder_path, "--radius", 0, "--report", "/dev/full")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: the disk is full")
+    assert "copy of a.png" in result.stdout

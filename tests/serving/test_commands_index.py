@@ -111,3 +111,52 @@ def test_refusals_are_one_sentence_and_leave_nothing(tmp_path, codes, arguments,
     assert result.stderr.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "index", "other"]
     assert Index.open(tmp_path / "index").version == 1
+
+
+def test_a_mounted_volume_is_a_place_for_an_index(tmp_path, codes, mount):
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mount("-t", "tmpfs", "none", volume)
+    (volume / "lost+found").mkdir()
+    built = nsh("build", codes, "--index", volume)
+    assert built.returncode == 0, built.stderr
+    assert sorted(path.name for path in volume.iterdir()) == ["index.sqlite", "lost+found", "snapshots"]
+    assert len(Index.open(volume)) == 40
+
+
+def test_a_volume_without_room_is_one_sentence_and_left_empty(tmp_path, mount):
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mount("-t", "tmpfs", "-o", "size=1200k", "none", volume)
+    many = write_codes(tmp_path / "many", [f"cats/{row}.jpg" for row in range(20_000)])
+    built = nsh("build", many, "--index", volume / "index")
+    assert built.returncode == 2
+    assert built.stderr.startswith("error: the disk is full")
+    assert list(volume.iterdir()) == []
+
+
+def test_info_finds_damage(tmp_path, codes):
+    nsh("build", codes, "--index", tmp_path / "index")
+    path = tmp_path / "index" / "index.sqlite"
+    content = path.read_bytes()
+    path.write_bytes(content[:-8192] + bytes(8192))
+    found = nsh("info", tmp_path / "index")
+    assert found.returncode == 2
+    assert found.stderr.startswith(f"error: the index in {tmp_path / 'index'} is damaged (index.sqlite: ")
+    assert found.stderr.count("\n") == 1
+
+
+def test_standard_input_that_is_closed_or_no_text_is_one_sentence(tmp_path, codes):
+    Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    command = f"{sys.executable} -m nsh.cli index remove - --index {tmp_path / 'index'}"
+    for source, said in (("<&-", "- means standard input, and that is closed"), ("</bin/sh", "are not UTF-8")):
+        result = subprocess.run(["sh", "-c", f"{command} {source}"], capture_output=True, text=True, check=False)
+        assert result.returncode == 2
+        assert said in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_ids_may_come_with_line_ends_of_windows(tmp_path, codes):
+    nsh("build", codes, "--index", tmp_path / "index")
+    removed = nsh("remove", "-", "--index", tmp_path / "index", stdin="cats/0.jpg\r\ncats/1.jpg\r\n")
+    assert removed.returncode == 0, removed.stderr

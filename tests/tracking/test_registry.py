@@ -5,7 +5,7 @@ import pytest
 from nsh.core.errors import TrackingError
 from nsh.core.files import read_json, sha256_file, write_json
 from nsh.tracking import download_encoder, list_versions, promote, sync
-from nsh.tracking.store import open_store
+from nsh.tracking.store import all_pages, open_store
 
 NAME = "folder-nsh-16"
 
@@ -139,3 +139,24 @@ def test_a_damaged_artifact_is_not_handed_out(project, params, finish, tmp_path)
     with pytest.raises(TrackingError, match="do not use it"):
         download_encoder(f"{NAME}/1", to=tmp_path / "encoder.onnx", folder=project)
     assert not (tmp_path / "encoder.onnx").exists()
+
+
+def test_more_models_than_a_page_holds_are_all_read(project, params, finish):
+    store = open_store(project, experiment="folder")
+    for number in range(101):  # MLflow gives 100 at a time, by name
+        store.client.create_registered_model(f"a{number:03d}")
+    finish("nsh", 16)
+    sync(project, params)
+    assert [version.name for version in list_versions(project)] == [NAME]
+    with pytest.raises(TrackingError, match=f"no registered model absent.*a100, {NAME}"):
+        promote(project, "absent")
+
+
+def test_every_search_reads_all_pages(project, params, finish):
+    finish("nsh", 16, seed=1)
+    sync(project, params)
+    finish("nsh", 16, seed=2)
+    sync(project, params)
+    store = open_store(project, experiment="folder")
+    assert len(all_pages(store.client.search_model_versions, f"name = '{NAME}'", max_results=1)) == 2
+    assert len(all_pages(store.client.search_runs, [store.experiment_id], max_results=1)) == 2

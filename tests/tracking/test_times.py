@@ -5,6 +5,7 @@ import yaml
 
 from nsh.config import change
 from nsh.core.command import TIMES
+from nsh.core.errors import TrackingError
 from nsh.tracking import stage_times
 
 LOCK = """
@@ -66,3 +67,11 @@ def test_a_stage_that_never_ended_well_does_not_count(project, params, note):
 
 def test_without_times_there_are_none(project, params):
     assert stage_times(project, params) == {}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"stage": "a"}', b"\xff"])
+def test_damaged_times_are_one_sentence(project, params, content):
+    (project / TIMES).parent.mkdir(parents=True)
+    (project / TIMES).write_bytes(content)
+    with pytest.raises(TrackingError, match=r"times\.jsonl is damaged .*: delete it"):
+        stage_times(project, params)

@@ -171,9 +171,11 @@ def change(params: Params, changes: Mapping[str, Any]) -> Params:
     values = params.model_dump(mode="json")
     for key, value in changes.items():
         *blocks, last = key.split(".")
-        block = values
+        block: Any = values
         for name in blocks:
-            block = block.setdefault(name, {})
+            block = block.setdefault(name, {}) if isinstance(block, dict) else None
+        if not isinstance(block, dict):
+            raise ConfigError(f"{key}: there is no such parameter, because {'.'.join(blocks)} is a value and no block")
         block[last] = value
     return _check(values, source=", ".join(f"{key}={value}" for key, value in changes.items()))
 

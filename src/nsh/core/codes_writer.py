@@ -19,8 +19,19 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes, code_bytes
 from nsh.core.errors import CodesError
 from nsh.core.files import atomic_path, sha256_file, write_json, write_text
+from nsh.core.folders import is_empty
 from nsh.core.former_codes import forget, reopen
-from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_document
+from nsh.core.manifest import (
+    HEADER,
+    PLAN,
+    Entry,
+    Plan,
+    codes_path,
+    digest_ids,
+    load_codes,
+    manifest_path,
+    read_document,
+)
 
 
 class CodesWriter:
@@ -126,7 +137,8 @@ def _read_ids(directory: Path, shard: int) -> list[str]:
 
 def _describe_shard(directory: Path, shard: int) -> dict[str, Any]:
     codes, manifest = codes_path(directory, shard), manifest_path(directory, shard)
-    rows = len(np.load(codes, mmap_mode="r", allow_pickle=False))
+    with codes.open("rb") as file:
+        rows = len(load_codes(file, path=codes))
     return {"codes": rows, "codes_sha256": sha256_file(codes), "manifest_sha256": sha256_file(manifest)}
 
 
@@ -136,7 +148,7 @@ def _read_plan(directory: Path) -> dict[str, Any] | None:
         if (directory / name).exists():
             found = read_document(directory / name)
             return {key: found.get(key) for key in ("schema", *Plan.__dataclass_fields__)}
-    if directory.exists() and any(directory.iterdir()):
+    if directory.exists() and not is_empty(directory):
         raise CodesError(f"{directory} holds other files than codes: name a new or an empty folder")
     return None
 

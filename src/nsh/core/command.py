@@ -1,21 +1,27 @@
 """How a command of this project ends, and how long it took. Knows nothing of what the command does."""
 
-import errno
 import hashlib
 import json
 import logging
+import os
+import select
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from nsh.core.errors import NshError
 from nsh.core.files import atomic_path
 from nsh.core.parent import end_with_dvc
+from nsh.core.places import explain
 
 USAGE_EXIT_CODE = 2
+READER_GONE_EXIT_CODE = 128 + signal.SIGPIPE
+"""As of programs whose output goes to `head`, once it has seen enough."""
+
 # Beside the outputs, never in them: a duration in an output would make every run differ.
 TIMES = Path(".cache/nsh/times.jsonl")
 
@@ -23,37 +29,75 @@ TIMES = Path(".cache/nsh/times.jsonl")
 def run_command(main: Callable[[], None]) -> None:
     """Run `main` and end the process as a command should.
 
-    An `NshError` or a full disk prints one message and exits 2; Ctrl-C and SIGTERM exit 130 and 143 after `finally`
-    blocks have run; any other exception is a bug and keeps its traceback.
+    An `NshError`, and what the operating system refuses about a file or folder, prints one message and exits 2. Ctrl-C
+    exits 130, SIGTERM 143, and a reader of the output that has gone away 141, after `finally` blocks have run. Any
+    other exception is a bug and keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _exit_on_signal)
     _quieten_pillow()
     try:
-        main()
+        _run(main)
     except NshError as error:
         _fail(str(error))
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        sentence = explain(error)
+        if sentence is None:
             raise
-        place = f" while writing {error.filename}" if error.filename else ""
-        _fail(f"the disk is full{place}: free some space and run the same command again")
+        _fail(sentence)
     except KeyboardInterrupt:
         print("interrupted: run the same command again to go on", file=sys.stderr)
         sys.exit(130)
 
 
-def run_stage(main: Callable[[], None]) -> None:
-    """`run_command`, then say how long the stage took, and note it for `nsh times`; ends with the DVC that began it."""
-
-    def run() -> None:
-        end_with_dvc()
+def _run(main: Callable[[], None]) -> None:
+    try:
         main()
+    except BrokenPipeError:
+        if _reader_is_gone():
+            sys.exit(READER_GONE_EXIT_CODE)
+        raise
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer ends so, with a code of its own
+            sys.exit(READER_GONE_EXIT_CODE)
+        raise
+    finally:
+        _flush()
 
-    start = time.monotonic()
-    run_command(run)
-    stage, taken = " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start
-    print(f"{taken:8.1f} s  {stage}")
-    _note_time(stage, taken)
+
+def _reader_is_gone() -> bool:
+    """Whether it is our output that nobody reads, and not another pipe or connection."""
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    return bool(output.poll(0))
+
+
+def _flush() -> None:
+    """Write out what was printed while a failure can still be told: Python does it after the end, and complains."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            sys.exit(READER_GONE_EXIT_CODE)
+        raise
+
+
+def run_stage(main: Callable[[], None]) -> None:
+    """`run_command`, which also says how long the stage took and notes it for `nsh times`.
+
+    The stage ends with the DVC that began it.
+    """
+
+    def timed() -> None:
+        end_with_dvc()
+        start = time.monotonic()
+        main()
+        stage, taken = " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]), time.monotonic() - start
+        print(f"{taken:8.1f} s  {stage}")
+        _note_time(stage, taken)
+
+    run_command(timed)
 
 
 def _note_time(stage: str, seconds: float) -> None:
@@ -73,7 +117,7 @@ def _quieten_pillow() -> None:
     logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
     sys.exit(USAGE_EXIT_CODE)
 

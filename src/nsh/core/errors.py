@@ -9,6 +9,14 @@
     │   └── NonFiniteLoss    the loss became NaN or infinite
     ├── ExportError          the ONNX file does not do what the torch network does
     ├── CodesError           codes, encoder and index do not belong together
+    │   ├── UnknownItem      the index has no item of this id
+    │   └── IndexUnusable    an index cannot be read or changed where it lies
+    │       ├── IndexMissing     there is none
+    │       ├── IndexBusy        another process has been writing to it for too long
+    │       ├── IndexReadOnly    it cannot be written to
+    │       ├── IndexDamaged     it is not what was written
+    │       ├── IndexFull        the disk has no room for the change
+    │       └── IndexMisplaced   its file system cannot hold an index
     └── TrackingError        MLflow cannot record or find what was asked for
 
 A message says what was found, what was allowed, and what to do.
@@ -49,6 +57,38 @@ class ExportError(NshError):
 
 class CodesError(NshError):
     """Codes, encoder and index do not belong together."""
+
+
+class UnknownItem(CodesError):
+    """The index has no item of this id."""
+
+
+class IndexUnusable(CodesError):
+    """An index cannot be read or changed where it lies."""
+
+
+class IndexMissing(IndexUnusable):
+    """There is no index."""
+
+
+class IndexBusy(IndexUnusable):
+    """Another process has been writing to the index for too long."""
+
+
+class IndexReadOnly(IndexUnusable):
+    """The index cannot be written to."""
+
+
+class IndexDamaged(IndexUnusable):
+    """The index is not what was written."""
+
+
+class IndexFull(IndexUnusable):
+    """The disk has no room for the change."""
+
+
+class IndexMisplaced(IndexUnusable):
+    """The file system that the index lies on cannot hold one: it has no locks, or none that can be trusted."""
 
 
 class TrackingError(NshError):

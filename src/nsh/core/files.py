@@ -1,5 +1,6 @@
 """Files that are either whole or absent, and their digests. Knows nothing of what is in them."""
 
+import errno
 import hashlib
 import json
 import os
@@ -8,21 +9,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nsh.core.partial import check_written, reserve_file
+from nsh.core.places import blaming
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling of `path` that becomes `path` if the block succeeds, else vanishes.
 
-    Works for a file; the parent folder is created. Readers never see half a file.
+    Works for a file; the parent folder is created. Readers never see half a file. A device or a pipe is given as it is.
+
+    Raises:
+        OSError: names `path` if it cannot be written, also where the library that writes does not say why.
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with reserve_file(path) as partial, blaming(path, partial):
         yield partial
+        check_written(partial)
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+
+
+def try_to_write(path: Path) -> None:
+    """Make sure, before work that takes long, that `atomic_path` will have a place to write to.
+
+    Raises:
+        OSError: it will not.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with reserve_file(path):
+        pass
 
 
 def expand_home(path: str) -> str:

@@ -1,29 +1,80 @@
 """Folders that are either whole or absent. Knows nothing of what is in them."""
 
-import os
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nsh.core.mounts import is_mount_point
+from nsh.core.partial import clear_leftovers, is_partial, reserve_folder
+from nsh.core.places import blaming
+
+RESERVED = "lost+found"
+"""What a fresh file system holds by itself."""
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a fresh file system, or a writer that was killed, has left in it."""
+    return not any(_contents(folder))
+
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary sibling of `path` that takes its place if the block succeeds, else vanishes.
+    """Yield an empty temporary folder that takes the place of `path` if the block succeeds, else vanishes.
 
-    What was at `path` before stays until the block has succeeded.
+    What was at `path` before stays until the block has succeeded; a link is followed. A folder that cannot be replaced,
+    because a file system is mounted there or its parent cannot be written, is filled from within: whoever is killed
+    just then leaves a part of what was to be there, folders first.
+
+    Raises:
+        OSError: names `path` if it cannot be written.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    former = path.with_name(f".{path.name}.{os.getpid()}.former")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    within = _must_be_filled(path)
+    beside = path / path.name if within else path
+    clear_leftovers(beside)
+    with reserve_folder(beside) as partial, blaming(path, partial):
         yield partial
-        if path.exists():
-            path.replace(former)
+        _fill(path, partial) if within else _replace(path, partial)
+
+
+def _must_be_filled(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    if is_mount_point(path):
+        return True
+    try:
+        with reserve_folder(path):
+            return False
+    except PermissionError:
+        return True
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return True
+
+
+def _replace(path: Path, partial: Path) -> None:
+    if not path.exists():
         partial.replace(path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    shutil.rmtree(former, ignore_errors=True)
+        return
+    with reserve_folder(path) as former:
+        path.replace(former)
+        try:
+            partial.replace(path)
+        except OSError:
+            former.replace(path)
+            raise
+
+
+def _fill(path: Path, partial: Path) -> None:
+    for entry in _contents(path):
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    for entry in sorted(partial.iterdir(), key=lambda entry: not entry.is_dir()):
+        entry.replace(path / entry.name)
+
+
+def _contents(folder: Path) -> Iterator[Path]:
+    return (entry for entry in folder.iterdir() if entry.name != RESERVED and not is_partial(entry.name, of=folder))

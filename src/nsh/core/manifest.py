@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from nsh.core.files import read_json, sha256_bytes
 
 HEADER, PLAN = "header.json", "plan.json"
 SCHEMA = 1
+
+_HEADER_TYPES = {"encoder_sha256": str, "bits": int, "images": int, "count": int, "shards": list}
+_SHARD_NAMES = {"codes_sha256", "manifest_sha256"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,21 +138,40 @@ def _read_header(directory: Path) -> dict[str, Any]:
     header = read_document(directory / HEADER)
     if header.get("schema") != SCHEMA:
         raise CodesError(f"{directory} has schema {header.get('schema')}, this version reads {SCHEMA}: encode again")
-    missing = {"encoder_sha256", "bits", "images", "count", "shards"} - header.keys()
-    if missing:
-        raise _damaged(directory, f"the header lacks {', '.join(sorted(missing))}")
+    wrong = [name for name, kind in _HEADER_TYPES.items() if not isinstance(header.get(name), kind)]
+    if wrong:
+        raise _damaged(directory, f"the header lacks {', '.join(sorted(wrong))}, or they are of another type")
+    if not all(isinstance(shard, dict) and shard.keys() >= _SHARD_NAMES for shard in header["shards"]):
+        raise _damaged(directory, "the header does not describe its shards")
     return header
 
 
 def _read_manifest(directory: Path, shard: int, described: Mapping[str, Any]) -> list[Entry]:
-    content = _read_checked(manifest_path(directory, shard), described["manifest_sha256"])
-    return [Entry(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
+    path = manifest_path(directory, shard)
+    content = _read_checked(path, described["manifest_sha256"])
+    try:
+        return [Entry(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
+    except (ValueError, TypeError) as error:
+        raise _damaged(directory, f"{path.name}: {error}") from error
 
 
 def _read_shard(directory: Path, shard: int, described: Mapping[str, Any], *, bits: int) -> NDArray[np.uint8]:
-    content = _read_checked(codes_path(directory, shard), described["codes_sha256"])
-    codes: NDArray[np.uint8] = np.load(io.BytesIO(content), allow_pickle=False)
+    path = codes_path(directory, shard)
+    codes = load_codes(io.BytesIO(_read_checked(path, described["codes_sha256"])), path=path)
     check_codes(codes, bits=bits)
+    return codes
+
+
+def load_codes(file: BinaryIO, *, path: Path) -> NDArray[np.uint8]:
+    """The array in a shard's file.
+
+    Raises:
+        CodesError: there is none; it names the folder of `path`.
+    """
+    try:
+        codes: NDArray[np.uint8] = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise _damaged(path.parent, f"{path.name}: {error}") from error
     return codes
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsh.tracking.packaging import package
 from nsh.tracking.results import Results
-from nsh.tracking.store import Store
+from nsh.tracking.store import Store, all_pages
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -45,7 +45,9 @@ def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, 
     """
     name = model_name(results.split["data_set"], method=results.pair.method, bits=results.pair.bits)
     _ensure_model(store.client, name)
-    found = store.client.search_model_versions(f"name = '{name}' and tags.encoder_sha256 = '{results.encoder_sha256}'")
+    found = all_pages(
+        store.client.search_model_versions, f"name = '{name}' and tags.encoder_sha256 = '{results.encoder_sha256}'"
+    )
     failed = failed_gates(results)
     tags = _version_tags(results, failed) | {tag: tags[tag] for tag in ("git_commit", "dvc_lock_md5") if tag in tags}
     version = found[0] if found else _make_version(store, run_id, results, name=name, tags=tags)

@@ -15,7 +15,7 @@ from nsh.core.files import atomic_path, sha256_file
 from nsh.tracking.moved import to_path
 from nsh.tracking.packaging import ENCODER_FILE
 from nsh.tracking.registration import CHALLENGER, alias_version
-from nsh.tracking.store import existing_client, plain_errors
+from nsh.tracking.store import all_pages, existing_client, plain_errors
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -51,8 +51,8 @@ def list_versions(folder: Path) -> list[Version]:
     """
     client, uri = existing_client(folder)
     with plain_errors(uri):
-        aliases = {model.name: model.aliases for model in client.search_registered_models(max_results=1000)}
-        found = client.search_model_versions(max_results=1000)
+        aliases = {model.name: model.aliases for model in all_pages(client.search_registered_models)}
+        found = all_pages(client.search_model_versions)
     versions = [
         Version(
             item.name,
@@ -146,7 +146,7 @@ def _find_version(client: "MlflowClient", reference: str) -> "ModelVersion":
 
 
 def _explain_missing(client: "MlflowClient", name: str, *, alias: str, number: str) -> str:
-    models = [model.name for model in client.search_registered_models(max_results=1000)]
+    models = [model.name for model in all_pages(client.search_registered_models)]
     if name not in models:
         return f"there is no registered model {name}; there are: {', '.join(models) or 'none, run `nsh track sync`'}"
     if not alias:

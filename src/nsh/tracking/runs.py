@@ -10,7 +10,7 @@ from nsh.core.nested import flatten
 from nsh.tracking.lineage import committed_differences, origin_tags
 from nsh.tracking.processes import has_ended, this_process
 from nsh.tracking.results import Pair
-from nsh.tracking.store import Store
+from nsh.tracking.store import Store, all_pages
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Param, Run
@@ -57,10 +57,12 @@ def end_dead_runs(store: Store) -> None:
 
 def find_runs(store: Store, *, head_sha256: str) -> "list[Run]":
     """Runs of this very head, newest first."""
-    found = store.client.search_runs(
-        [store.experiment_id], f"tags.head_sha256 = '{head_sha256}'", order_by=["attributes.start_time DESC"]
+    return all_pages(
+        store.client.search_runs,
+        [store.experiment_id],
+        f"tags.head_sha256 = '{head_sha256}'",
+        order_by=["attributes.start_time DESC"],
     )
-    return list(found)
 
 
 def _values(params: Params, pair: Pair) -> dict[str, Any]:

@@ -4,14 +4,15 @@ Only explicit clients are used, never MLflow's global state: `MLFLOW_RUN_ID`, an
 another tool cannot reach in. It knows nothing of methods, metrics or what lies on disk.
 """
 
+import errno
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from nsh.core.errors import TrackingError
@@ -20,7 +21,10 @@ from nsh.core.loopback import is_loopback
 from nsh.tracking.moved import artifact_root, follow_move
 
 if TYPE_CHECKING:
+    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
+
+T = TypeVar("T")
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
@@ -118,6 +122,8 @@ def open_client(uri: str) -> "MlflowClient":
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with plain_errors(uri), _locked(uri):
         database = _database(uri)
+        if database and database.is_dir():  # MLflow would try again for minutes
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(database))
         if database and not database.exists():
             with atomic_path(database) as partial:  # a process killed between two migrations leaves no half database
                 MlflowClient(tracking_uri=f"{SQLITE}{partial}")
@@ -156,6 +162,16 @@ def plain_errors(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, RequestException, SQLAlchemyError, Timeout, OSError, sqlite3.Error) as error:
         raise UnreachableStoreError(_hide_password(f"MLflow at {uri} failed: {_first_line(error)}", uri)) from error
+
+
+def all_pages(search: Callable[..., "PagedList[T]"], *arguments: Any, **keywords: Any) -> list[T]:
+    """All that one of the client's searches finds: a server gives a page at a time, and no more than it likes."""
+    page = search(*arguments, **keywords)
+    found = list(page)
+    while page.token:
+        page = search(*arguments, **keywords, page_token=page.token)
+        found += page
+    return found
 
 
 def _find_experiment(client: "MlflowClient", name: str, *, artifacts: str | None) -> str:

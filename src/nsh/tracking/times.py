@@ -9,6 +9,7 @@ import yaml
 
 from nsh.config import Params
 from nsh.core.command import TIMES
+from nsh.core.errors import TrackingError
 from nsh.tracking.lineage import changed_values, read_lock
 
 
@@ -22,15 +23,24 @@ def stage_times(folder: Path, params: Params) -> dict[str, float]:
         return {}
     lock = read_lock(folder)
     pairs = {f"{method}-{bits}" for method in params.matrix.methods for bits in params.matrix.bits}
-    records = map(json.loads, (folder / TIMES).read_text(encoding="utf-8").splitlines())
     seconds = {
-        name: float(record["seconds"])
-        for record in records
+        name: record["seconds"]
+        for record in _read(folder / TIMES)
         if (name := _dvc_name(record["stage"])) in lock
         and name.partition("@")[2] in {"", *pairs}
         and _ran_with(lock[name], folder / TIMES.with_name("params") / record.get("params", ""))
     }
     return dict(sorted(seconds.items(), key=lambda item: -item[1]))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        return [line | {"stage": str(line["stage"]), "seconds": float(line["seconds"])} for line in lines]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrackingError(
+            f"{path} is damaged ({error}): delete it, the next run of a stage begins it anew"
+        ) from error
 
 
 def _dvc_name(stage: str) -> str:

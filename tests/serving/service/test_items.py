@@ -1,7 +1,10 @@
 """Only the bearer of the token changes items, and what is changed is found."""
 
+import shutil
+
 import pytest
 
+from nsh.serving.index import store
 from nsh.serving.service import schemas
 
 BEARER = {"Authorization": "Bearer a token of the tests"}
@@ -92,3 +95,59 @@ def test_the_id_of_a_forms_file_is_the_name_that_its_client_means(client, pictur
     assert answer.status == status
     found = client.post_image("/v1/search?radius=0&id_prefix=n", picture).json["hits"]
     assert [hit["id"] for hit in found] == (["né.png"] if status == 200 else [])
+
+
+def test_a_full_disk_is_507_until_there_is_room(serve, index_path, tmp_path, mount):
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mount("-t", "tmpfs", "-o", "size=2m", "none", volume)
+    shutil.copytree(index_path, volume / "index")
+    with serve(index=volume / "index", refresh=0.05) as client:
+        item = {"code": "fff0"}
+        (volume / "filler").write_bytes(bytes(shutil.disk_usage(volume).free - 8192))
+        refused = client.post_json("/v1/items/new", item, method="PUT", **BEARER)
+        assert (refused.status, refused.json["type"]) == (507, "urn:nsh:problem:disk-full")
+        assert "free some space" in refused.json["detail"]
+        ready = client.get("/readyz")
+        assert (ready.status, "the disk is full" in ready.json["detail"]) == (503, True)
+        assert client.post_json("/v1/search", {"id": "left/00.png"}).status == 200
+        (volume / "filler").unlink()
+        while client.get("/readyz").status != 200:  # it looks by itself
+            pass
+        assert client.post_json("/v1/items/new", item, method="PUT", **BEARER).json["items"] == 31
+
+
+def test_an_index_that_cannot_be_written_is_read_only(serve, index_path, tmp_path, mount_read_only):
+    mount_read_only(index_path, tmp_path / "mounted")
+    with serve(index=tmp_path / "mounted") as client:
+        answer = client.post_json("/v1/items/new", {"code": "fff0"}, method="PUT", **BEARER)
+        assert (answer.status, answer.json["type"]) == (403, "urn:nsh:problem:read-only")
+        assert client.get("/readyz").status == 200
+
+
+def test_an_index_that_another_process_is_changing_is_busy(client, index_path, monkeypatch):
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
+    with store.writing(index_path):
+        answer = client.post_json("/v1/items/new", {"code": "fff0"}, method="PUT", **BEARER)
+        assert (answer.status, answer.json["type"]) == (503, "urn:nsh:problem:busy")
+        assert answer.headers["retry-after"] == "1"
+        assert client.post_json("/v1/search", {"id": "left/00.png"}).status == 200
+
+
+def test_a_damaged_index_is_called_so(client, index_path):
+    path = index_path / store.FILE
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    answer = client.post_json("/v1/search", {"code": "fff0"})
+    assert (answer.status, answer.json["type"]) == (500, "urn:nsh:problem:damaged")
+    assert "restore a backup" in answer.json["detail"]
+
+
+def test_every_answer_is_of_one_version(client):
+    """Each version has the item at another code and with another text."""
+    for turn in range(20):
+        item = {"code": f"{turn:02x}00", "metadata": {"turn": str(turn)}}
+        version = client.post_json("/v1/items/moving", item, method="PUT", **BEARER).json["version"]
+        found = client.post_json(f"/v1/search?column=turn&value={turn}", {"id": "moving"}).json
+        assert (found["version"], found["code"]) == (version, f"{turn:02x}00")
+        assert found["hits"] == [{"id": "moving", "distance": 0, "metadata": {"turn": str(turn)}}]

@@ -120,3 +120,27 @@ def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
     )
     assert result.returncode == 2
     assert "holds codes of encoder 000000000000" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "Address already in use"),
+        (["--host", "203.0.113.1"], "Cannot assign requested address"),
+        (["--host", "x" * 70], "label"),
+    ],
+)
+def test_where_it_cannot_listen_is_one_sentence_before_the_start(encoder_path, index_path, options, said):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = subprocess.run(
+            command("--model", encoder_path, "--index", index_path, "--port", port, *options),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: cannot listen at ")
+    assert said in line
+    assert "choose another --port" in line

@@ -1,7 +1,6 @@
 """`nsh duplicates`: groups of images that are nearly the same."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,15 +50,18 @@ def duplicates(
     import numpy as np
 
     from nsh.core.errors import UnreadableImage
+    from nsh.core.files import try_to_write
     from nsh.core.image_files import describe
-    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
     from nsh.serving.sources import LIST, find_model, list_images
 
+    if report is not None:
+        try_to_write(report)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     radius = default_radius(encoder.contract.bits) if radius is None else radius
-    stdin = sys.stdin.buffer if LIST in images else None
+    stdin = standard_input() if LIST in images else None
     found = list_images(images, exclude=exclude or (), stdin=stdin, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     encoded = list(zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True))
@@ -68,7 +70,14 @@ def duplicates(
     ids = [name for name, _ in good]
     codes = np.array([code for _, code in good], np.uint8).reshape(len(good), -(-encoder.contract.bits // 8))
     groups = find_groups(codes, radius=radius, progress=show_progress)
-    if report is not None:
+    if as_json:
+        described = _describe(groups, ids, failed, radius=radius)
+        typer.echo(json.dumps(described | {"left_out": dict(found.left_out)}, indent=2))
+    else:
+        _print(groups, ids, failed)
+        if found.left_out:
+            typer.echo(describe(found.left_out))
+    if report is not None:  # last: if it cannot be written now, the groups have been told
         write_report(
             report,
             groups,
@@ -78,13 +87,7 @@ def duplicates(
             max_pixels=max_pixels,
             progress=show_progress,
         )
-    if as_json:
-        described = _describe(groups, ids, failed, radius=radius)
-        typer.echo(json.dumps(described | {"left_out": dict(found.left_out)}, indent=2))
-    else:
-        _print(groups, ids, failed, report=report)
-        if found.left_out:
-            typer.echo(describe(found.left_out))
+        typer.echo(f"{report} shows them", err=as_json)
     if failed:
         raise typer.Exit(SOME_FAILED)
 
@@ -102,9 +105,7 @@ def _describe(
     }
 
 
-def _print(
-    groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]", *, report: Path | None
-) -> None:
+def _print(groups: "list[Group]", ids: list[str], failed: "list[tuple[str, UnreadableImage]]") -> None:
     from nsh.serving.commands.names import one_line
 
     for group in groups:
@@ -112,6 +113,6 @@ def _print(
             typer.echo(f"{distance:>5}  {one_line(ids[row])}")
         typer.echo("")
     members = sum(len(group.rows) for group in groups)
-    typer.echo(f"{len(groups)} groups hold {members} of {len(ids)} images{f': see {report}' if report else ''}")
+    typer.echo(f"{len(groups)} groups hold {members} of {len(ids)} images")
     for name, error in failed:
         typer.echo(f"{one_line(name)}: {error}", err=True)

@@ -1,7 +1,6 @@
 """`nsh encode`: images into a folder of codes."""
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +89,7 @@ def encode(
     """
     from nsh.core.image_files import describe
     from nsh.serving.bulk import Share, encode_files
-    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.encoder import Encoder
     from nsh.serving.sources import LIST, find_model, list_images
 
@@ -102,7 +101,7 @@ def encode(
         allow_cpu=allow_cpu,
         max_pixels=max_pixels,
     )
-    stdin = sys.stdin.buffer if LIST in images else None
+    stdin = standard_input() if LIST in images else None
     found = list_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
     summary = encode_files(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
     if as_json:

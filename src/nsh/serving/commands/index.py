@@ -1,7 +1,6 @@
 """`nsh index`: an index made from folders of codes, changed, and described."""
 
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,15 +42,13 @@ def build(
     nsh index build codes --index index --metadata labels.csv
     """
     from nsh.core.errors import CodesError
-    from nsh.core.folders import atomic_folder
+    from nsh.core.folders import atomic_folder, is_empty
     from nsh.serving.index import Index
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
     sources = _read(codes)
     header = sources[0].header
-    if folder.exists():
-        folder.rmdir()
     with atomic_folder(folder) as partial:
         made = Index.create(
             partial,
@@ -102,11 +99,12 @@ def remove(
     nsh index remove holiday/0001.jpg holiday/0002.jpg --index index
     """
     from nsh.core.names import read_list
+    from nsh.serving.commands.terminal import standard_input
     from nsh.serving.index import Index
 
     names = [name for name in ids if name != "-"]
     if "-" in ids:
-        names += read_list(sys.stdin.buffer.read())
+        names += read_list(standard_input().read())
     changed = Index.open(folder)
     removed = changed.remove([_find(changed, name) for name in names])
     if as_json:
@@ -117,14 +115,18 @@ def remove(
 
 @index.command("info")
 def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], as_json: AsJson = False) -> None:
-    """Show what an index holds, after checking its files against their digests.
+    """Show what an index holds, after checking all of it: files, database, and whether they belong together.
+
+    An index of an older version is converted, and what a killed process left is taken back, where that can be written.
 
     Example:
     nsh index info index
     """
     from nsh.serving.index import Index
 
-    _print(Index.open(folder, readonly=True), as_json=as_json)
+    shown = Index.open(folder, readonly=True)
+    shown.check()
+    _print(shown, as_json=as_json)
 
 
 def _read(folders: list[Path]) -> "list[Codes]":
@@ -154,11 +156,11 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
 
 def _find(index: "Index", name: str) -> str:
     """The id of the index that a name means; the name where there is none."""
-    from nsh.core.errors import CodesError
+    from nsh.core.errors import UnknownItem
     from nsh.core.names import spellings
 
     for spelling in spellings(name):
-        with suppress(CodesError):
+        with suppress(UnknownItem):
             index.code_of(spelling)
             return spelling
     return name

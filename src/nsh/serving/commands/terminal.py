@@ -1,14 +1,30 @@
-"""A bar that moves for eyes, nothing for logs and pipes. Knows nothing of what is counted."""
+"""What a command shows and is sent: a bar that moves for eyes, nothing for logs and pipes; standard input.
+
+Knows nothing of what is counted or sent.
+"""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
+
+from nsh.core.errors import ConfigError
 
 T = TypeVar("T")
 
 PATIENCE = 1.0
 """Seconds before a bar appears: what is done by then needs none."""
+
+
+def standard_input() -> BinaryIO:
+    """What is sent to the command, as bytes.
+
+    Raises:
+        ConfigError: nothing can be sent, because it is closed.
+    """
+    if sys.stdin is None:
+        raise ConfigError("- means standard input, and that is closed: send a list to it, or name the items themselves")
+    return sys.stdin.buffer
 
 
 def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:

@@ -3,15 +3,15 @@
     index.sqlite     ids, metadata, settings, and which version of the codes is current
     snapshots/       the codes of the newest versions
 
-The folder must be on a local disk: SQLite's shared memory and locks do not cross a network file system.
+The folder must be on a local disk, and may be mounted read-only: locks and mapped files do not cross a network file
+system well enough.
 Knows nothing of images or encoders, but for the digest of the one whose codes it holds.
 """
 
-import os
-import weakref
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,12 @@ from nsh.core.codes import check_codes, code_bytes
 from nsh.core.errors import CodesError
 from nsh.serving.cores import cpu_quota
 from nsh.serving.index import store, writer
-from nsh.serving.index.checks import check_ids, check_metadata, whole
-from nsh.serving.index.exact import Found
+from nsh.serving.index.checks import check_ids, check_metadata
 from nsh.serving.index.view import Filter, Hit, View, open_view
+
+T = TypeVar("T")
+
+_ATTEMPTS = 3  # to answer beside a writer, before writers are made to wait
 
 
 class Index:
@@ -36,9 +39,9 @@ class Index:
     def __init__(self, folder: Path, *, readonly: bool) -> None:
         """Use `create` or `open`."""
         self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
-        self._view, self._settled = open_view(self.folder), False
-        self._watch = store.connect(self.folder, readonly=True)
-        weakref.finalize(self, self._watch.close)
+        self._refreshing = threading.RLock()
+        self._database = store.Database(self.folder)
+        self._view = open_view(self._database, threads=self.threads)
 
     @classmethod
     def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
@@ -77,13 +80,12 @@ class Index:
 
     def close(self) -> None:
         """Close the files; what is searched in other threads must be done. An index that nobody refers to is closed."""
-        self._watch.close()
-        self._view.close()
+        self._database.close()
 
     @property
     def bits(self) -> int:
         """Bits of every code."""
-        return int(self._view.settings["bits"])
+        return self._view.bits
 
     @property
     def encoder_sha256(self) -> str:
@@ -98,7 +100,7 @@ class Index:
     @property
     def columns(self) -> list[str]:
         """Names of the metadata columns."""
-        return self._view.columns()
+        return self.read(View.columns)
 
     @property
     def approximate(self) -> dict[str, str]:
@@ -160,6 +162,20 @@ class Index:
             self.refresh()
         return len(unique)
 
+    def read(self, ask: Callable[[View], T]) -> T:
+        """What `ask` finds in a view of one whole version, the newest if that of the last refresh is gone.
+
+        `ask` may be called several times, while others write. In the end no change is committed before it is done.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return ask(self._view)
+            except store.Superseded:
+                self.refresh()
+        with self._refreshing, self._database.reading():
+            self.refresh()
+            return ask(self._view)
+
     def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
         """The k nearest items of each code, by (distance, order of insertion); all of them if there are fewer.
 
@@ -170,23 +186,9 @@ class Index:
 
         Raises:
             CodesError: a code of another length, k < 1, or a filter that cannot be met.
+            IndexUnusable: the index cannot be read.
         """
-        view = self._view
-        k = whole("k", k, least=1)
-        check_codes(codes, bits=self.bits)
-        rows = view.select(where)
-        if rows is not None or view.lists is None:
-            return view.hits(view.nearest(codes, k=k, rows=rows, threads=self.threads))
-        return view.hits(self._approximate(view, codes, k=k))
-
-    def _approximate(self, view: View, codes: NDArray[np.uint8], *, k: int) -> list[Found]:
-        from nsh.serving.index import approximate
-
-        least, probes = min(k, len(view.rows.keys)), int(view.settings["approximate_probes"])
-        found = approximate.search(view.lists, codes, k=least, probes=probes, threads=self.threads)
-        missing = [row for row, one in enumerate(found) if one is None]
-        exact = iter(view.nearest(codes[missing], k=k, rows=None, threads=self.threads))
-        return [next(exact) if one is None else one for one in found]
+        return self.read(lambda view: view.search(codes, k=k, where=where))
 
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
@@ -201,41 +203,40 @@ class Index:
 
         Raises:
             CodesError: a code of another length, a negative radius, limit < 1, or a filter that cannot be met.
+            IndexUnusable: the index cannot be read.
         """
-        view = self._view
-        radius = min(whole("radius", radius, least=0), self.bits)
-        limit = None if limit is None else whole("limit", limit, least=1)
-        check_codes(codes, bits=self.bits)
-        found = view.within(codes, radius=radius, rows=view.select(where), threads=self.threads)
-        return view.hits((keys[:limit], distances[:limit]) for keys, distances in found)
+        return self.read(lambda view: view.search_radius(codes, radius=radius, where=where, limit=limit))
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """The code of an item, uint8 [ceil(bits / 8)].
 
         Raises:
-            CodesError: there is no such item.
+            UnknownItem: there is no such item.
+            IndexUnusable: the index cannot be read.
         """
-        view = self._view
-        code: NDArray[np.uint8] = view.rows.codes[view.row_of(id)].copy()
-        return code
+        return self.read(lambda view: view.code_of(id))
 
     def refresh(self) -> None:
         """Move to the newest complete version; costs next to nothing when there is none newer.
 
-        Searches that are under way in other threads finish on the version they began with.
-        """
-        if store.newest(self._watch) != self.version:
-            self._view, self._settled = open_view(self.folder), False
-        if not self._settled:
-            self._settle()
+        Searches that are under way in other threads begin again if they have not named their items yet.
 
-    def _settle(self) -> None:
-        """Read from the database itself and no longer from SQLite's log, so that the next writer can begin it anew.
-
-        Without this the log would grow as long as any reader is open. It takes the other readers' moving on, too.
+        Raises:
+            IndexUnusable: the index cannot be read any more.
         """
-        if os.access(self.folder, os.W_OK) and store.checkpoint(self.folder):
-            self._view, self._settled = open_view(self.folder, known=self._view), True
+        with self._refreshing:
+            with self._database.reading() as connection:
+                newest = store.newest(connection)
+            if newest != self.version:
+                self._view = open_view(self._database, threads=self.threads)
+
+    def check(self) -> None:
+        """Read all of the index, and make sure that its parts are whole and belong together; takes seconds.
+
+        Raises:
+            IndexDamaged: they are not.
+        """
+        self.read(View.check)
 
     def check_encoder(self, sha256: str) -> None:
         """Make sure that codes of the encoder with this digest belong here.

@@ -10,7 +10,8 @@ readable after it has been deleted, so a reader of an old version loses nothing.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.files import sha256_file
-from nsh.serving.index.store import Version, damaged
+from nsh.core.places import blaming
+from nsh.serving.index.refusals import damaged
+from nsh.serving.index.store import Version
 
 FOLDER = "snapshots"
 KEEP = 2
@@ -67,7 +70,7 @@ def write_lists(folder: Path, number: int, content: NDArray[np.uint8]) -> str:
 
 def _write(path: Path, fill: Callable[[BinaryIO], None]) -> str:
     partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with blaming(path, partial), partial.open("wb") as file:
         fill(file)
         file.flush()
         os.fsync(file.fileno())
@@ -112,6 +115,17 @@ def check_file(folder: Path, path: Path, *, sha256: str) -> None:
     """
     if sha256_file(path) != sha256:
         raise damaged(folder, f"{path.name} is not the file that was written")
+
+
+@contextmanager
+def undoing(folder: Path, number: int) -> Iterator[None]:
+    """Delete the files of a version that did not come about: a full disk would stay full."""
+    try:
+        yield
+    except Exception:
+        for path in (folder / FOLDER).glob(f"{number:010d}.*"):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def delete_others(folder: Path, keep: list[int]) -> None:

@@ -1,8 +1,9 @@
 """The index's SQLite database: ids, metadata, and which version of the codes is current.
 
-A transaction is the unit of everything: a writer's is exclusive and is committed after the files it speaks of are on
-disk; a reader's stays open as long as its snapshot lives, so that ids and metadata stay those of its version whatever
-is written meanwhile (SQLite's WAL). Knows nothing of codes or searching.
+A transaction is the unit of everything. A writer's is exclusive and is committed after the files it speaks of are on
+disk. A reader's is short: it looks up ids and metadata only if the version that was searched is still current, so that
+nothing is held up and nothing is mixed. SQLite's journal is a rollback journal: between two changes the database is one
+whole file, which can be copied, and read where nothing can be written. Knows nothing of codes or searching.
 
     setting    what holds for the whole index: schema, bits, encoder_sha256 ...
     version    one row for each version whose files are kept; the highest number is current
@@ -13,8 +14,10 @@ is written meanwhile (SQLite's WAL). Knows nothing of codes or searching.
 import json
 import os
 import sqlite3
+import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -22,7 +25,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError
+from nsh.core.errors import IndexMissing
+from nsh.serving.index.refusals import check_place, convert_wal, damaged, read_only, translating
 
 FILE = "index.sqlite"
 SCHEMA = 1
@@ -53,102 +57,136 @@ class Version(NamedTuple):
     lists_sha256: str | None  # of the approximate backend's file, where there is one
 
 
+class Superseded(Exception):
+    """The version that was searched is no longer current."""
+
+
+class Database:
+    """The database of an index, opened for reading. All threads share one connection, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it.
+
+        Raises:
+            IndexUnusable: there is none, or it cannot be opened.
+        """
+        self.folder = folder
+        self._connection, self._lock = connect(folder), threading.RLock()
+        self.close = weakref.finalize(self, self._connection.close)
+
+    @contextmanager
+    def reading(self, version: int | None = None) -> Iterator[sqlite3.Connection]:
+        """A read transaction, or the one that this thread is in; no change is committed before its end.
+
+        Raises:
+            Superseded: `version` is not current.
+            IndexUnusable: the database cannot be read.
+        """
+        connection = self._connection
+        with self._lock, translate(self.folder):
+            outermost = not connection.in_transaction
+            if outermost:
+                connection.execute("BEGIN")
+            try:
+                if version not in (None, newest(connection)):
+                    raise Superseded
+                yield connection
+            finally:
+                if outermost and connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+
 def create(folder: Path, settings: Mapping[str, str], first: Version) -> None:
-    """Make the database; it is there whole, or not at all."""
-    connection = sqlite3.connect(folder / FILE, isolation_level=None)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _TABLES.split(";"):
-            connection.execute(statement)
-        connection.executemany("INSERT INTO setting VALUES (?, ?)", [("schema", str(SCHEMA)), *settings.items()])
-        put_version(connection, first)
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
-
-
-def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
-    """Open the database of an index.
+    """Make the database; it is there whole, or not at all.
 
     Raises:
-        CodesError: there is none, or the file is no database.
+        IndexUnusable: it cannot be made there.
+    """
+    check_place(folder)
+    with translate(folder):
+        connection = sqlite3.connect(folder / FILE, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.executemany("INSERT INTO setting VALUES (?, ?)", [("schema", str(SCHEMA)), *settings.items()])
+            put_version(connection, first)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+
+def connect(folder: Path) -> sqlite3.Connection:
+    """Open the database of an index, for writing where it can be written.
+
+    Raises:
+        IndexUnusable: there is none, or it cannot be opened there.
     """
     path = folder / FILE
     if not path.is_file():
-        raise CodesError(f"there is no index in {folder}: make one with `nsh index build`")
-    query = _reading(path) if readonly else "mode=rw"
-    try:
+        raise IndexMissing(f"there is no index in {folder}: make one with `nsh index build`")
+    check_place(folder)
+    with translate(folder):
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?{query}",
+            f"file:{quote(str(path.absolute()))}?mode=rw",  # where it cannot be written, SQLite opens it for reading
             uri=True,
             isolation_level=None,
             timeout=WAIT_SECONDS,
             check_same_thread=False,
         )
-        connection.execute("PRAGMA cache_size = -65536")  # KiB: ids come in any order, their tree should stay in memory
-        connection.execute("PRAGMA mmap_size = 1073741824")  # bytes: a look-up then costs no system call
-        connection.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error as error:
-        raise _refusal(folder, error) from error
+        try:
+            convert_wal(connection)
+            connection.execute("PRAGMA cache_size = -65536")  # KiB: ids come in any order, their tree stays in memory
+            connection.execute("PRAGMA mmap_size = 1073741824")  # bytes: a look-up then costs no system call
+            connection.execute("PRAGMA synchronous = EXTRA")  # the journal's end is on disk, too, when COMMIT returns
+            connection.execute("PRAGMA cache_spill = OFF")  # readers need not wait before the commit
+        except BaseException:
+            connection.close()
+            raise
     return connection
-
-
-def _reading(path: Path) -> str:
-    """How to open the database for reading.
-
-    Where the folder can be written to, SQLite tidies its log away when the last one leaves. Where it cannot, and no log
-    is there, the database is whole and there is no place for a writer's shared memory: it may be read as it lies.
-    """
-    if os.access(path.parent, os.W_OK):
-        return "mode=rw"
-    return "mode=ro" if path.with_name(f"{FILE}-wal").exists() else "immutable=1"
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[sqlite3.Connection]:
-    """One writer's transaction: committed if the block succeeds, else as if it had never been.
+    """One writer's transaction: committed if the block succeeds, unless it did so itself; else as if it had never been.
 
     Raises:
-        CodesError: another process has been writing for longer than `WAIT_SECONDS`, or the folder is read-only.
+        IndexUnusable: another process has been writing for longer than `WAIT_SECONDS`, the folder is read-only, the
+            disk is full, or the index is damaged.
     """
     if (folder / FILE).exists() and not (os.access(folder, os.W_OK) and os.access(folder / FILE, os.W_OK)):
-        raise _read_only(folder)
-    connection = connect(folder, readonly=False)
+        raise read_only(folder)
+    connection = connect(folder)
     try:
-        try:
+        with translate(folder):
             connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            raise _refusal(folder, error) from error
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+            try:
+                yield connection
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
     finally:
         connection.close()
 
 
-def _refusal(folder: Path, error: sqlite3.Error) -> CodesError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the kind, without its details
-    if code == sqlite3.SQLITE_BUSY:
-        return CodesError(
-            f"another process has been writing to {folder} for {WAIT_SECONDS:g} s: wait until it is done and try again"
-        )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-        return _read_only(folder)
-    return damaged(folder, f"{FILE}: {error}")
+def translate(folder: Path) -> AbstractContextManager[None]:
+    """`translating` for the index in `folder`."""
+    return translating(folder / FILE, waited=WAIT_SECONDS)
 
 
-def _read_only(folder: Path) -> CodesError:
-    return CodesError(f"{folder} cannot be written to: change its rights, or work on a copy")
+def check(connection: sqlite3.Connection, folder: Path) -> None:
+    """Read the whole database.
 
-
-def damaged(folder: Path, finding: str) -> CodesError:
-    """The error for an index that is not what it must be."""
-    return CodesError(f"the index in {folder} is damaged ({finding}): restore a backup, or build it again")
+    Raises:
+        IndexDamaged: a part of it is not what was written.
+    """
+    (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if finding != "ok":
+        raise damaged(folder, f"{FILE}: {finding.splitlines()[-1]}")
 
 
 def settings(connection: sqlite3.Connection) -> dict[str, str]:
@@ -164,18 +202,9 @@ def put_setting(connection: sqlite3.Connection, name: str, value: str) -> None:
 def current(connection: sqlite3.Connection) -> Version:
     """The newest version that this transaction sees."""
     row = connection.execute("SELECT * FROM version ORDER BY number DESC LIMIT 1").fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("it has no version")
     return Version(*row)
-
-
-def checkpoint(folder: Path) -> bool:
-    """Move what is in SQLite's log into the database, as far as no reader is in the way; True if all of it."""
-    connection = connect(folder, readonly=False)
-    try:
-        connection.execute("PRAGMA busy_timeout = 0")
-        _, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return bool(logged == moved)
-    finally:
-        connection.close()
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -205,11 +234,13 @@ def keys_of(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int
 
 
 def describe(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, dict[str, str]]]:
-    """Id and metadata of each key."""
+    """Id and metadata of each key; the keys are those of codes, so each must be there."""
     inside, arguments = _among(keys)
     found: dict[int, tuple[str, dict[str, str]]] = {
         key: (name, {}) for key, name in connection.execute(f"SELECT key, id FROM item WHERE key {inside}", arguments)
     }
+    if len(found) < len(keys):
+        raise sqlite3.DatabaseError("an item is missing")
     for key, name, value in connection.execute(f"SELECT key, name, value FROM metadata WHERE key {inside}", arguments):
         found[key][1][name] = value
     return found

@@ -1,12 +1,12 @@
-"""One version of an index as a reader sees it, whatever is written meanwhile.
+"""One version of an index: its codes, mapped from its files, and what is found in them.
 
-It holds a read transaction and mapped files; both go when nobody refers to it any more. Threads may share it.
+The codes stay whatever is written meanwhile. Ids and metadata are the database's, which knows the newest version alone:
+a look-up for an older one raises `Superseded`, and whoever asked asks again of a newer view. Threads may share a view.
 """
 
 import sqlite3
-import threading
-import weakref
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError
+from nsh.core.codes import check_codes, code_bytes
+from nsh.core.errors import CodesError, UnknownItem
 from nsh.serving.index import snapshot, store
+from nsh.serving.index.checks import whole
 from nsh.serving.index.exact import Found, nearest, within
+from nsh.serving.index.refusals import damaged
 
-_ATTEMPTS = 10  # each fails only if two whole versions were written between two statements
+_ATTEMPTS = 3  # each fails only if two whole versions were written between two statements
 _FILTERS_KEPT = 8
 
 
@@ -41,22 +44,66 @@ class Hit(NamedTuple):
 
 @dataclass(eq=False)
 class View:
-    """A version, opened."""
+    """A version, opened. All its methods but `close` raise `store.Superseded` once a newer one is there."""
 
-    connection: sqlite3.Connection
+    database: store.Database
     settings: dict[str, str]
     version: store.Version
     rows: snapshot.Rows
     lists: Any  # the approximate backend, or None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    threads: int  # that a search of several codes may use
     _selected: dict[Filter, NDArray[np.int64]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        weakref.finalize(self, self.connection.close)
+    @property
+    def bits(self) -> int:
+        """Bits of every code."""
+        return int(self.settings["bits"])
 
-    def close(self) -> None:
-        """Close the database; the mapped files go with the arrays."""
-        self.connection.close()
+    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+        """As `Index.search`."""
+        k = whole("k", k, least=1)
+        check_codes(codes, bits=self.bits)
+        rows = self.select(where)
+        exact = rows is not None or self.lists is None
+        return self._hits(self._nearest(codes, k=k, rows=rows) if exact else self._approximate(codes, k=k))
+
+    def search_radius(
+        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+    ) -> list[list[Hit]]:
+        """As `Index.search_radius`."""
+        radius = min(whole("radius", radius, least=0), self.bits)
+        limit = None if limit is None else whole("limit", limit, least=1)
+        check_codes(codes, bits=self.bits)
+        found = self._within(codes, radius=radius, rows=self.select(where))
+        return self._hits((keys[:limit], distances[:limit]) for keys, distances in found)
+
+    def code_of(self, id: str) -> NDArray[np.uint8]:
+        """As `Index.code_of`."""
+        with self._reading() as connection:
+            keys = store.keys_of(connection, [id])
+        if not keys:
+            raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
+        code: NDArray[np.uint8] = self.rows.codes[np.searchsorted(self.rows.keys, keys[id])].copy()
+        return code
+
+    def columns(self) -> list[str]:
+        """The names of the metadata columns."""
+        with self._reading() as connection:
+            return store.columns(connection)
+
+    def check(self) -> None:
+        """Read the whole database, and compare its items with the codes.
+
+        Raises:
+            IndexDamaged: a part is not what was written.
+        """
+        with self._reading() as connection:
+            store.check(connection, self.database.folder)
+            keys = store.select_keys(connection, id_prefix=None, column=None, value=None)
+        if not np.array_equal(keys, self.rows.keys):
+            raise damaged(
+                self.database.folder, f"{len(keys)} ids and {len(self.rows.keys)} codes do not belong together"
+            )
 
     def select(self, where: Filter | None) -> NDArray[np.int64] | None:
         """The rows that the filter lets through, ascending; None for all.
@@ -66,34 +113,43 @@ class View:
         """
         if where is None or where == Filter():
             return None
-        with self._lock:
-            if where not in self._selected:
-                self._check(where)
-                keys = store.select_keys(
-                    self.connection, id_prefix=where.id_prefix, column=where.column, value=where.value
-                )
-                if len(self._selected) >= _FILTERS_KEPT:
-                    self._selected.clear()
-                self._selected[where] = np.searchsorted(self.rows.keys, keys)
-            return self._selected[where]
+        rows = self._selected.get(where)
+        if rows is None:
+            rows = np.searchsorted(self.rows.keys, self._select_keys(where))
+            if len(self._selected) >= _FILTERS_KEPT:
+                self._selected.clear()
+            self._selected[where] = rows
+        return rows
 
-    def _check(self, where: Filter) -> None:
+    def _select_keys(self, where: Filter) -> NDArray[np.int64]:
         if (where.column is None) != (where.value is None):
             raise CodesError("a filter by metadata needs a column and a value: give both")
-        if where.column is not None and where.column not in (known := store.columns(self.connection)):
-            there = f"there are {', '.join(known)}" if known else "no item has metadata"
-            raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
+        with self._reading() as connection:
+            if where.column is not None and where.column not in (known := store.columns(connection)):
+                there = f"there are {', '.join(known)}" if known else "no item has metadata"
+                raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
+            return store.select_keys(connection, id_prefix=where.id_prefix, column=where.column, value=where.value)
 
-    def nearest(self, query: NDArray[np.uint8], *, k: int, rows: NDArray[np.int64] | None, threads: int) -> list[Found]:
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self.database.reading(self.version.number)
+
+    def _approximate(self, codes: NDArray[np.uint8], *, k: int) -> list[Found]:
+        from nsh.serving.index import approximate
+
+        least, probes = min(k, len(self.rows.keys)), int(self.settings["approximate_probes"])
+        found = approximate.search(self.lists, codes, k=least, probes=probes, threads=self.threads)
+        missing = [row for row, one in enumerate(found) if one is None]
+        exact = iter(self._nearest(codes[missing], k=k, rows=None))
+        return [next(exact) if one is None else one for one in found]
+
+    def _nearest(self, query: NDArray[np.uint8], *, k: int, rows: NDArray[np.int64] | None) -> list[Found]:
         """Keys and distances of the k nearest of `rows`, exactly, by (distance, key)."""
-        found = nearest(query, self._codes(rows), k=k, threads=threads)
+        found = nearest(query, self._codes(rows), k=k, threads=self.threads)
         return [(self._keys(rows, places), distances) for places, distances in found]
 
-    def within(
-        self, query: NDArray[np.uint8], *, radius: int, rows: NDArray[np.int64] | None, threads: int
-    ) -> list[Found]:
+    def _within(self, query: NDArray[np.uint8], *, radius: int, rows: NDArray[np.int64] | None) -> list[Found]:
         """Keys and distances of those of `rows` within the radius, by (distance, key)."""
-        found = within(query, self._codes(rows), radius=radius, threads=threads)
+        found = within(query, self._codes(rows), radius=radius, threads=self.threads)
         return [(self._keys(rows, places), distances) for places, distances in found]
 
     def _codes(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint8]:
@@ -102,12 +158,12 @@ class View:
     def _keys(self, rows: NDArray[np.int64] | None, places: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.rows.keys[places if rows is None else rows[places]]
 
-    def hits(self, found: Iterable[Found]) -> list[list[Hit]]:
+    def _hits(self, found: Iterable[Found]) -> list[list[Hit]]:
         """Names and metadata of what was found."""
         found = [(keys.tolist(), distances.tolist()) for keys, distances in found]
         wanted = {key for keys, _ in found for key in keys}
-        with self._lock:
-            described = store.describe(self.connection, list(wanted))
+        with self._reading() as connection:
+            described = store.describe(connection, list(wanted))
         return [
             [
                 Hit(described[key][0], distance, dict(described[key][1]))
@@ -116,58 +172,39 @@ class View:
             for keys, distances in found
         ]
 
-    def row_of(self, name: str) -> int:
-        """The row of an id.
 
-        Raises:
-            CodesError: there is none.
-        """
-        with self._lock:
-            keys = store.keys_of(self.connection, [name])
-        if not keys:
-            raise CodesError(f"the index has no item {name!r}: look at its ids, they are those of `nsh encode`")
-        return int(np.searchsorted(self.rows.keys, keys[name]))
-
-    def columns(self) -> list[str]:
-        """The names of the metadata columns."""
-        with self._lock:
-            return store.columns(self.connection)
-
-
-def open_view(folder: Path, *, known: View | None = None) -> View:
-    """Open the newest complete version; if that is the `known` one, its files are not read again.
+def open_view(database: store.Database, *, threads: int) -> View:
+    """Open the newest complete version.
 
     Raises:
-        CodesError: there is no index, it is damaged, or of a schema this version does not read.
+        IndexUnusable: the index is damaged or cannot be read.
+        CodesError: it is of a schema this version does not read.
     """
     for _ in range(_ATTEMPTS):
-        connection = store.connect(folder, readonly=True)
-        try:
-            return _open(folder, connection, known)
-        except FileNotFoundError as error:  # two versions newer by now
-            missing = error
-            connection.close()
-        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
-            connection.close()
-            raise store.damaged(folder, f"{store.FILE}: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
-    raise store.damaged(folder, f"{Path(missing.filename).name} is missing")
+        with database.reading() as connection:
+            settings, version = _settings(connection, database.folder), store.current(connection)
+        with suppress(FileNotFoundError):  # two versions newer by now
+            return _open(database, settings, version, threads=threads)
+    with database.reading() as connection:  # nothing is committed meanwhile
+        settings, version = _settings(connection, database.folder), store.current(connection)
+        return _open(database, settings, version, threads=threads)
 
 
-def _open(folder: Path, connection: sqlite3.Connection, known: View | None) -> View:
-    connection.execute("BEGIN")
+def _settings(connection: sqlite3.Connection, folder: Path) -> dict[str, str]:
     settings = store.settings(connection)
-    if settings["schema"] != str(store.SCHEMA):
-        raise CodesError(f"{folder} has schema {settings['schema']}, this version reads {store.SCHEMA}: build it again")
-    version = store.current(connection)
-    if known is not None and version == known.version:
-        return View(connection, settings, version, known.rows, known.lists)
-    rows = snapshot.read(folder, version)
-    if rows.codes.shape != (version.items, -(-int(settings["bits"]) // 8)) or rows.keys.shape != (version.items,):
-        raise store.damaged(folder, f"{version.items} items, codes {list(rows.codes.shape)}")
-    return View(connection, settings, version, rows, read_lists(folder, version))
+    schema = settings.get("schema")
+    if schema != str(store.SCHEMA):
+        raise CodesError(f"{folder} has schema {schema}, this version reads {store.SCHEMA}: build it again")
+    if not settings.get("bits", "").isdecimal() or "encoder_sha256" not in settings:
+        raise damaged(folder, f"{store.FILE} lacks settings")
+    return settings
+
+
+def _open(database: store.Database, settings: dict[str, str], version: store.Version, *, threads: int) -> View:
+    rows = snapshot.read(database.folder, version)
+    if rows.codes.shape != (version.items, code_bytes(int(settings["bits"]))) or rows.keys.shape != (version.items,):
+        raise damaged(database.folder, f"{version.items} items, codes {list(rows.codes.shape)}")
+    return View(database, settings, version, rows, read_lists(database.folder, version), threads)
 
 
 def read_lists(folder: Path, version: store.Version) -> Any:

@@ -5,14 +5,16 @@ Knows nothing of searching.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError
+from nsh.core.errors import CodesError, UnknownItem
+from nsh.core.folders import is_empty
 from nsh.core.names import listed
 from nsh.serving.index import approximate, snapshot, store
 from nsh.serving.index.view import read_lists
@@ -32,12 +34,13 @@ def create(folder: Path, *, bits: int, width: int, settings: Mapping[str, str]) 
     Raises:
         CodesError: the folder holds something already.
     """
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
-    (folder / snapshot.FOLDER).mkdir(parents=True, exist_ok=True)
-    digests = snapshot.write(folder, 0, snapshot.Rows(np.empty((0, width), np.uint8), np.empty(0, np.int64)))
-    store.create(folder, {"bits": str(bits), **settings}, store.Version(0, 0, *digests, None))
-    snapshot.sync(folder)
+    with store.translate(folder):
+        (folder / snapshot.FOLDER).mkdir(parents=True, exist_ok=True)
+        digests = snapshot.write(folder, 0, snapshot.Rows(np.empty((0, width), np.uint8), np.empty(0, np.int64)))
+        store.create(folder, {"bits": str(bits), **settings}, store.Version(0, 0, *digests, None))
+        snapshot.sync(folder)
 
 
 def add(
@@ -53,18 +56,17 @@ def add(
     An id that is there gets the new code, keeps its place, and its metadata if none are given.
     """
     with store.writing(folder) as connection:
-        version = store.current(connection)
-        rows = snapshot.read(folder, version)
+        rows = snapshot.read(folder, store.current(connection))
         known = store.keys_of(connection, ids)
         first = int(rows.keys[-1]) + 1 if len(rows.keys) else 0
         new = [name for name in ids if name not in known]
         known.update(zip(new, range(first, first + len(new)), strict=True))
-        store.insert_items(connection, [(known[name], name) for name in new])
         keys = np.array([known[name] for name in ids], np.int64)
-        if metadata is not None:
-            store.replace_metadata(connection, list(zip(keys.tolist(), metadata, strict=True)))
-        changed = keys[keys < first]
-        _publish(folder, connection, rows=rows, change=Change(changed, keys, codes), threads=threads)
+        change = Change(keys[keys < first], keys, codes)
+        with _publishing(folder, connection, rows=rows, change=change, threads=threads):
+            store.insert_items(connection, [(known[name], name) for name in new])
+            if metadata is not None:
+                store.replace_metadata(connection, list(zip(keys.tolist(), metadata, strict=True)))
     return len(new)
 
 
@@ -72,31 +74,41 @@ def remove(folder: Path, ids: Sequence[str], *, threads: int) -> None:
     """Remove items.
 
     Raises:
-        CodesError: some are not there; then none is removed.
+        UnknownItem: some are not there; then none is removed.
     """
     with store.writing(folder) as connection:
-        version = store.current(connection)
-        rows = snapshot.read(folder, version)
+        rows = snapshot.read(folder, store.current(connection))
         known = store.keys_of(connection, ids)
         unknown = [name for name in ids if name not in known]
         if unknown:
-            raise CodesError(f"the index has no item {listed(unknown)}: nothing was removed")
+            raise UnknownItem(f"the index has no item {listed(unknown)}: nothing was removed")
         keys = np.array(list(known.values()), np.int64)
-        store.delete_items(connection, keys.tolist())
         nothing = Change(keys, np.empty(0, np.int64), np.empty((0, rows.codes.shape[1]), np.uint8))
-        _publish(folder, connection, rows=rows, change=nothing, threads=threads)
+        with _publishing(folder, connection, rows=rows, change=nothing, threads=threads):
+            store.delete_items(connection, keys.tolist())
 
 
-def _publish(
+@contextmanager
+def _publishing(
     folder: Path, connection: sqlite3.Connection, *, rows: snapshot.Rows, change: Change, threads: int
-) -> None:
+) -> Iterator[None]:
+    """Write the files of a new version; let the block change items; then commit both.
+
+    The files come first, as they take long: a process that is killed before the database is changed leaves it as it is,
+    and one that is killed later leaves a journal, which a reader without the right to write cannot take back.
+    """
     before = store.current(connection)
     number = before.number + 1
-    changed = apply(rows, change)
-    digests = snapshot.write(folder, number, changed)
-    lists = _write_lists(folder, connection, before=before, rows=changed, change=change, threads=threads)
-    store.put_version(connection, store.Version(number, len(changed.keys), *digests, lists))
-    snapshot.delete_others(folder, store.forget_versions(connection, keep=snapshot.KEEP))
+    with snapshot.undoing(folder, number):
+        changed = apply(rows, change)
+        digests = snapshot.write(folder, number, changed)
+        lists, tuning = _write_lists(folder, connection, before=before, rows=changed, change=change, threads=threads)
+        for name, value in tuning.items():
+            store.put_setting(connection, name, value)
+        yield
+        store.put_version(connection, store.Version(number, len(changed.keys), *digests, lists))
+        snapshot.delete_others(folder, store.forget_versions(connection, keep=snapshot.KEEP))
+        connection.execute("COMMIT")
 
 
 def apply(rows: snapshot.Rows, change: Change) -> snapshot.Rows:
@@ -118,16 +130,16 @@ def _write_lists(
     rows: snapshot.Rows,
     change: Change,
     threads: int,
-) -> str | None:
+) -> tuple[str | None, dict[str, str]]:
+    """Write the approximate backend, if there is to be one: its sha256, and the settings that change with it."""
     settings = store.settings(connection)
     limit = settings.get("approximate_above")
     if limit is None or len(rows.keys) <= int(limit):
-        return None
-    lists = read_lists(folder, before)
+        return None, {}
+    lists, changed = read_lists(folder, before), {}
     if lists is None or len(rows.keys) > 2 * int(settings["approximate_rows"]):
         lists, tuning = approximate.build(rows.codes, rows.keys, bits=int(settings["bits"]), threads=threads)
-        for name, value in tuning._asdict().items():
-            store.put_setting(connection, f"approximate_{name}", str(value))
+        changed = {f"approximate_{name}": str(value) for name, value in tuning._asdict().items()}
     else:
         approximate.update(lists, change.codes, keys=change.keys, gone=change.gone, threads=threads)
-    return snapshot.write_lists(folder, before.number + 1, approximate.to_bytes(lists))
+    return snapshot.write_lists(folder, before.number + 1, approximate.to_bytes(lists)), changed

@@ -11,12 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 import nsh
+from nsh.core.errors import IndexUnusable
 from nsh.serving.service import items, routes
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
 from nsh.serving.service.limits import Limits
+from nsh.serving.service.logs import log
 from nsh.serving.service.observe import Observe, record_of
-from nsh.serving.service.problems import Problem, respond
+from nsh.serving.service.problems import KINDS, Problem, problem_of, respond
 from nsh.serving.service.service import Service
 
 PAGE = {
@@ -83,6 +85,12 @@ def _add_problems(app: FastAPI) -> None:
     async def answer(request: Request, problem: Problem) -> Response:
         return respond(problem, request_id=record_of(request.scope).request_id)
 
+    async def unusable(request: Request, error: IndexUnusable) -> Response:
+        problem = problem_of(error)
+        if KINDS[problem.kind].status >= 500:
+            log("index unusable", level=40, problem=problem.kind, detail=problem.detail)
+        return await answer(request, problem)
+
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         return await answer(request, Problem("invalid", explain(error.errors())))
 
@@ -92,5 +100,6 @@ def _add_problems(app: FastAPI) -> None:
         return await answer(request, Problem("not-found", "there is nothing at this address: see /openapi.json"))
 
     app.add_exception_handler(Problem, answer)  # type: ignore[arg-type]
+    app.add_exception_handler(IndexUnusable, unusable)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, unknown)  # type: ignore[arg-type]

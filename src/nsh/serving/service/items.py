@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.errors import CodesError, IndexUnusable, UnreadableImage
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of
@@ -110,7 +110,9 @@ def _pairs(metadata: list[str]) -> dict[str, str]:
 async def _change(service: Service, change: Callable[[], None]) -> None:
     try:
         await get_running_loop().run_in_executor(service.writers, change)
-    except CodesError as error:  # another writer holds the index, or the ids are not allowed
+    except IndexUnusable:  # for the handler of all of them
+        raise
+    except CodesError as error:  # the ids are not allowed, or another writer has removed the item
         raise Problem("conflict", str(error)) from error
 
 

@@ -3,22 +3,38 @@
 Knows nothing of HTTP.
 """
 
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError
+from nsh.core.errors import CodesError, IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
-from nsh.serving.index import Filter, Hit, Index
+from nsh.serving.index import Filter, Hit, Index, View
 from nsh.serving.service.metrics import Metrics
+
+ROOM = 1024 * 1024
+"""Bytes by which the free room must have grown until a disk that was full is no longer said to be."""
+
+
+class Found(NamedTuple):
+    """What a search found."""
+
+    version: int  # of the index
+    code: NDArray[np.uint8]  # that was searched with
+    hits: list[Hit]
 
 
 class Library:
-    """An index, opened for the codes of one encoder."""
+    """An index, opened for the codes of one encoder.
+
+    Attributes:
+        fault: why the last change had no room on the disk, as long as it would have none; else "".
+    """
 
     def __init__(self, folder: Path, encoder: Encoder, metrics: Metrics) -> None:
         """Open the index in `folder`.
@@ -26,6 +42,7 @@ class Library:
         Raises:
             CodesError: there is none, it cannot be read, or its codes are another encoder's.
         """
+        self.fault, self._free_when_full = "", 0
         self._folder = folder
         self._metrics = metrics
         self._writing = threading.Lock()
@@ -57,18 +74,32 @@ class Library:
         return len(self._index)
 
     def search(
-        self, code: NDArray[np.uint8], *, k: int, radius: int | None = None, where: Filter | None = None
-    ) -> list[Hit]:
-        """The nearest `k` items to one code, uint8 [ceil(bits / 8)]; only those within `radius`, if given."""
-        if radius is None:
-            return self._index.search(code[None], k=k, where=where)[0]
-        return self._index.search_radius(code[None], radius=radius, where=where, limit=k)[0]
+        self, query: NDArray[np.uint8] | str, *, k: int, radius: int | None = None, where: Filter | None = None
+    ) -> Found:
+        """The nearest `k` items to a code, uint8 [ceil(bits / 8)], or to an item's, in one version of the index.
+
+        Only those within `radius`, if given.
+
+        Raises:
+            UnknownItem: there is no item of this id.
+            CodesError: the filter cannot be met.
+        """
+
+        def ask(view: View) -> Found:
+            code = view.code_of(query) if isinstance(query, str) else query
+            if radius is None:
+                (hits,) = view.search(code[None], k=k, where=where)
+            else:
+                (hits,) = view.search_radius(code[None], radius=radius, where=where, limit=k)
+            return Found(view.version.number, code, hits)
+
+        return self._index.read(ask)
 
     def find_code(self, id: str) -> NDArray[np.uint8] | None:
         """The code of an item; None where there is no such item."""
         try:
             return self._index.code_of(id)
-        except CodesError:
+        except UnknownItem:
             return None
 
     def add(
@@ -87,11 +118,21 @@ class Library:
         with self._refreshing:
             self._index.refresh()
             self._count()
+        if self.fault and self._free() > self._free_when_full + ROOM:
+            self.fault = ""
 
     def _write(self, change: Callable[[Index], Any]) -> None:
         with self._writing:
-            change(Index.open(self._folder))
+            try:
+                change(Index.open(self._folder))
+            except IndexFull as error:
+                self.fault, self._free_when_full = str(error), self._free()
+                raise
+            self.fault = ""
         self.refresh()
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._folder).free
 
     def _count(self) -> None:
         self._metrics.items.set(len(self._index))

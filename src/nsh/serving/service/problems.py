@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from nsh.core.errors import IndexBusy, IndexDamaged, IndexFull, IndexReadOnly, IndexUnusable
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 LONGEST_DETAIL = 500  # characters; some of it may be the client's own
@@ -24,27 +26,38 @@ class Kind(NamedTuple):
 KINDS = {
     "unknown-host": Kind(400, "This service does not go by that name"),
     "unauthorized": Kind(401, "A valid bearer token is needed"),
-    "read-only": Kind(403, "This service does not change its index"),
+    "read-only": Kind(403, "The index cannot be changed here"),
     "cross-site": Kind(403, "Not for pages of other sites"),
     "not-found": Kind(404, "There is no such thing"),
     "method-not-allowed": Kind(405, "Not with this method"),
     "too-slow": Kind(408, "The request did not arrive in time"),
-    "conflict": Kind(409, "The index cannot be changed now"),
+    "conflict": Kind(409, "The index does not allow this change"),
     "too-large": Kind(413, "The request is too large"),
     "too-many-images": Kind(413, "Too many images in one request"),
     "media-type": Kind(415, "This kind of content is not understood"),
     "invalid": Kind(422, "The request is not valid"),
     "unreadable-image": Kind(422, "No image could be decoded"),
     "internal": Kind(500, "The service failed"),
+    "damaged": Kind(500, "The index is damaged"),
+    "busy": Kind(503, "The index is being changed"),
     "overloaded": Kind(503, "Too many requests at once"),
     "not-ready": Kind(503, "The service is not ready"),
     "out-of-time": Kind(504, "The answer was not ready in time"),
+    "disk-full": Kind(507, "There is no room for the change"),
 }
 
 _HEADERS = {
     "unauthorized": {"WWW-Authenticate": "Bearer"},
+    "busy": {"Retry-After": str(RETRY_SECONDS)},
     "overloaded": {"Retry-After": str(RETRY_SECONDS)},
     "not-ready": {"Retry-After": str(RETRY_SECONDS)},
+}
+
+_OF_THE_INDEX: dict[type[IndexUnusable], str] = {
+    IndexBusy: "busy",
+    IndexDamaged: "damaged",
+    IndexFull: "disk-full",
+    IndexReadOnly: "read-only",
 }
 
 
@@ -61,6 +74,11 @@ class Problem(Exception):
         self.kind = kind
         self.detail = detail
         self.members = members  # further members of the document
+
+
+def problem_of(error: IndexUnusable) -> Problem:
+    """What an index that cannot be read or changed means to a client."""
+    return Problem(_OF_THE_INDEX.get(type(error), "not-ready"), str(error))
 
 
 def respond(problem: Problem, *, request_id: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from starlette.responses import PlainTextResponse, Response
 
 import nsh
-from nsh.core.errors import CodesError, UnreadableImage
+from nsh.core.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
 from nsh.serving.index import Filter
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.observe import record_of
@@ -93,24 +93,29 @@ async def search(
         raise Problem("invalid", "column and value go together: give both or neither")
     where = Filter(id_prefix=id_prefix, column=column, value=value) if id_prefix or column is not None else None
     count = k or (DEFAULT_HITS if radius is None else MAX_HITS)
-    code = await _find_query(request, service)
+    query = await _find_query(request, service)
     try:
-        hits = await get_running_loop().run_in_executor(
-            service.searchers, lambda: service.library.search(code, k=count, radius=radius, where=where)
+        found = await get_running_loop().run_in_executor(
+            service.searchers, lambda: service.library.search(query, k=count, radius=radius, where=where)
         )
+    except UnknownItem as error:
+        raise Problem("not-found", "the index has no item with this id") from error
+    except IndexUnusable:  # for the handler of all of them
+        raise
     except CodesError as error:  # no item has this column
         raise Problem("invalid", str(error)) from error
     return answers.reply(
         {
-            "code": code.tobytes().hex(),
+            "code": found.code.tobytes().hex(),
             "bits": service.library.bits,
-            "version": service.library.version,
-            "hits": answers.describe_hits(hits),
+            "version": found.version,
+            "hits": answers.describe_hits(found.hits),
         }
     )
 
 
-async def _find_query(request: Request, service: Service) -> NDArray[np.uint8]:
+async def _find_query(request: Request, service: Service) -> NDArray[np.uint8] | str:
+    """A code, or the id of an item."""
     if media_type(request.headers.get("content-type", "")) != JSON:
         uploads = await receive_images(request, limit=1)
         (outcome,) = await service.batcher.encode([uploads[0].content])
@@ -122,7 +127,7 @@ async def _find_query(request: Request, service: Service) -> NDArray[np.uint8]:
         raise Problem("invalid", "give either code or id")
     if query.id is None:
         return answers.read_code(query.code or "", bits=service.library.bits)
-    return await find_item(service, query.id)
+    return query.id
 
 
 async def find_item(service: Service, id: str) -> NDArray[np.uint8]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
+from nsh.core.errors import ConfigError
 from nsh.core.files import write_text
 from nsh.serving.service.address import url_of
 from nsh.serving.service.app import create_app
@@ -52,6 +53,7 @@ def run(settings: Settings, *, host: str, port: int, address_file: Path | None =
         NshError: encoder or index cannot be opened, or do not belong together.
     """
     service = Service(settings)
+    _check_address(host, port)
     start_logs()
     for stop in (signal.SIGTERM, signal.SIGINT):  # uvicorn answers them while it runs and raises them again after
         signal.signal(stop, signal.SIG_IGN)
@@ -79,3 +81,25 @@ def configure(service: Service, *, host: str, port: int) -> uvicorn.Config:
         timeout_keep_alive=settings.keep_alive,
         timeout_graceful_shutdown=math.ceil(settings.timeout + LINGER_SECONDS),
     )
+
+
+def _check_address(host: str, port: int) -> None:
+    """Listen for a moment where the server is going to: it would say why it cannot only after it has begun.
+
+    Raises:
+        ConfigError: there is no such address here, it is in use, or the port is for others.
+    """
+    try:
+        for family, kind, _, _, address in socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server: what has ended may linger
+                probe.bind(address)
+                probe.listen()
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be one
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(
+            f"cannot listen at {host}:{port} ({reason}): choose another --port, from 1024 on and not in use, or "
+            "another --host, an address of this machine"
+        ) from error

@@ -42,8 +42,13 @@ class Service:
         self.searchers = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
         self.painters = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
         self.writers = ThreadPoolExecutor(1, thread_name_prefix="write")
-        self.fault = ""  # why the service is not ready
+        self._fault = ""  # why the index cannot be followed
         self._paint = lru_cache(maxsize=THUMBNAILS_KEPT)(self._draw)
+
+    @property
+    def fault(self) -> str:
+        """Why the service is not ready; "" if it is."""
+        return self._fault or self.library.fault
 
     def picture(self, id: str) -> bytes | None:
         """The thumbnail of an item; None where there is no such item, or no such file under the root of images.
@@ -73,9 +78,9 @@ class Service:
                 await loop.run_in_executor(self.writers, self.library.refresh)
             except Exception as error:  # what was opened is still searched; the next look may find it mended
                 log("refresh failed", level=40, failure=error)
-                self.fault = f"the index cannot be read again: {error}"
+                self._fault = f"the index cannot be read again: {error}"
             else:
-                self.fault = ""
+                self._fault = ""
 
     def close(self) -> None:
         """Wait for what is in work."""
