@@ -23,7 +23,7 @@ from nsh.core.codes_writer import CodesWriter, locked
 from nsh.core.errors import ConfigError, DataError
 from nsh.core.files import write_text
 from nsh.core.former_codes import set_aside
-from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_document
+from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, load_codes, manifest_path, read_document
 from nsh.core.progress import Progress, no_progress
 from nsh.core.threads import map_ordered
 from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
@@ -196,7 +196,9 @@ def _complete(writer: CodesWriter) -> bool:
 
 def _failed(writer: CodesWriter, shard: int) -> Iterable[Entry]:
     """The shard's images without a code; the manifest is read only if there are any."""
-    codes = np.load(codes_path(writer.directory, shard), mmap_mode="r", allow_pickle=False)
+    path = codes_path(writer.directory, shard)
+    with path.open("rb") as file:
+        codes = load_codes(file, path=path)
     if len(codes) == len(writer.plan.rows(shard)):
         return []
     lines = manifest_path(writer.directory, shard).read_text(encoding="utf-8").splitlines()
