@@ -23,7 +23,17 @@ from nsh.core.codes_writer import CodesWriter, locked
 from nsh.core.errors import ConfigError, DataError
 from nsh.core.files import write_text
 from nsh.core.former_codes import set_aside
-from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, load_codes, manifest_path, read_document
+from nsh.core.manifest import (
+    HEADER,
+    PLAN,
+    Entry,
+    Plan,
+    codes_path,
+    digest_ids,
+    load_codes,
+    manifest_path,
+    read_document,
+)
 from nsh.core.progress import Progress, no_progress
 from nsh.core.threads import map_ordered
 from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
