@@ -86,7 +86,7 @@ def build_graph(features: Tensor, *, anchors: int, nearest: int, seed: int) -> A
         raise TrainingError(f"found nearest = {nearest} of {anchors} anchors: choose nearest <= anchors")
     centres = find_anchors(features, count=anchors, seed=seed)
     closeness, rows = nearest_anchors(features, centres, count=nearest)
-    squared = torch.cat([some.square().sum(dim=1) for some in features.split(CHUNK)])
+    squared = torch.cat([some.square().sum(dim=1) for some in torch.split(features, CHUNK)])
     farthest = (squared - closeness[:, -1]).clamp_min(0).sqrt()
     width = max(float(farthest.mean()) ** 2, LEAST_WIDTH)
     weights = torch.zeros(len(features), anchors, dtype=features.dtype)
