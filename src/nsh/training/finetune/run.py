@@ -66,7 +66,7 @@ class Doubt:
         if number.device.type == "cuda":
             self.number = torch.empty_like(self.number, device="cpu", pin_memory=True)
             self.number.copy_(number.detach(), non_blocking=True)
-            self.event = torch.cuda.Event()
+            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self.event.record()
 
     def settle(self) -> None:
