@@ -206,7 +206,7 @@ class TestPipeline:
 
     @pytest.mark.parametrize("how", ["ctrl-c", "dvc alone is killed"])
     def test_a_training_that_was_stopped_goes_on(self, copied: Project, how: str) -> None:
-        epochs = {"ctrl-c": 300, "dvc alone is killed": 301}[how]  # another training each
+        epochs = {"ctrl-c": 120, "dvc alone is killed": 121}[how]  # another training each
         params = yaml.safe_load((copied.folder / "params.yaml").read_text())
         params["methods"]["nsh"]["epochs"] = epochs
         (copied.folder / "params.yaml").write_text(yaml.safe_dump(params))

@@ -146,11 +146,11 @@ class TestRuns:
 
 
 class TestFailures:
-    def test_an_image_that_turned_unreadable_is_named_and_nothing_is_written(self, quick):
+    def test_an_image_that_was_cut_since_the_download_is_named_and_nothing_is_written(self, quick):
         before = files()
         name = read_part(Path("data/split"), "query").ids[3]
         at(name).write_bytes(b"")
-        with pytest.raises(DataError, match=f"image '{name}' was readable when the split was drawn"):
+        with pytest.raises(DataError, match=f"'{name}' has changed since the download stage: run `dvc repro` again"):
             quick.main()
         assert files() == before
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from nsh.tracking.store import open_store
 
 store = open_store(Path(sys.argv[1]), experiment="folder")
-store.client.create_run(store.experiment_id)
+store.client.create_run(store.experiment_id, run_name=f"nsh-{sys.argv[2]}")
 """
 
 

@@ -1,6 +1,7 @@
 # Image `serve`: encode, index, search, serve, and be healthy at another port than 8000, with a dead proxy about.
-encoder=${ENCODER:-$(find models -name encoder.onnx 2> /dev/null | sort | head -n 1)}
-encoder=${encoder:-tests/golden/encoder.onnx}
+made=(models/*/encoder.onnx) # of `make repro`, if it has run
+encoder=${ENCODER:-${made[0]}}
+[ -f "$encoder" ] || encoder=tests/golden/encoder.onnx
 rm -rf "$CACHE/data"
 mkdir -p "$CACHE/data/images"
 cp "$encoder" "$CACHE/data/encoder.onnx"
