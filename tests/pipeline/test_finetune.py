@@ -169,7 +169,7 @@ def test_a_rank_that_fails_ends_the_other_and_the_run_is_failed(tuning):
     broken.write_bytes(b"")
     done, (only,) = run_ranks()
     assert done.returncode == 2
-    assert "the file is empty" in done.stderr
+    assert "has changed since the download stage" in done.stderr
     assert "Traceback" not in done.stderr
     assert only.info.status == "FAILED"
     assert not FOLDER.exists()
