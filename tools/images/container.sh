@@ -23,14 +23,15 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 # Runs the arguments in the container until `stop_server`; what they print goes to LOG.
 start_server() {
     LOG=$CACHE/server.log
-    "${INSIDE[@]}" "$@" > "$LOG" 2>&1 &
+    setsid "${INSIDE[@]}" "$@" > "$LOG" 2>&1 & # a group of its own, which is stopped whole
     SERVER=$!
 }
 
 stop_server() {
     [ -n "${SERVER:-}" ] || return 0
-    kill "$SERVER" 2> /dev/null || true # gone already if it did not start
+    kill -- "-$SERVER" 2> /dev/null || true # gone already if it did not start
     wait "$SERVER" || true
+    kill -KILL -- "-$SERVER" 2> /dev/null || true # workers may outlive the server that started them
     SERVER=
 }
 
