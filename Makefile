@@ -55,10 +55,10 @@ test: setup  ## Run the tests, two at a time; ORDER=<number> or ORDER=random: fi
 	$(PYTEST) $(if $(ORDER),--random-order --random-order-seed=$(ORDER:random=$(shell echo $$RANDOM)))
 
 .PHONY: test-fast
-test-fast: setup  ## Run the tests that take 90 seconds together, while you work
+test-fast: setup  ## Run the tests that take little time, while you work
 	$(PYTEST) -m "not slow"
 
-# Whatever computes does without AVX, beside two busy processes: no test may mind.
+# Beside two busy processes, and without AVX where it may be chosen: tests/conftest.py fixes the kernels of torch itself.
 OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem
 
 .PHONY: test-portable

@@ -37,7 +37,7 @@ settings.load_profile("nsh")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
-# that no worker is left alone with it. The rest is done in 90 seconds: `make test-fast`.
+# that no worker is left alone with it. The rest is `make test-fast`.
 SLOW = (
     *("test_end_to_end", "training/finetune", "pipeline", "methods/test_all_methods", "studies", "tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),

@@ -28,12 +28,18 @@ def embed(model, images):
 
 
 def test_embeddings_are_near_those_of_fp32_and_not_the_same(smaller, backbone_model, photographs, precision):
-    """Sums of int8 saturate on a CPU without VNNI: the least cosine was .69 there, the median .77."""
+    """On a CPU without VNNI, where sums of int8 saturate, the least cosine was .69 and the median .78.
+
+    An image was nearer to its own embedding than to the others' by .036 at least.
+    """
     expected, found = embed(backbone_model, photographs[64:128]), embed(smaller, photographs[64:128])
     assert (found.dtype, found.shape) == (np.float32, expected.shape)
-    cosine = (expected * found).sum(1) / np.linalg.norm(expected, axis=1) / np.linalg.norm(found, axis=1)
+    units = [embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True) for embeddings in (found, expected)]
+    cosines = units[0] @ units[1].T
+    cosine = np.diag(cosines)
+    assert (cosine > (cosines.sum(1) - cosine) / (len(cosine) - 1)).all()
     assert np.median(cosine) > {"fp16": 0.999, "int8": 0.7}[precision]
-    assert cosine.min() > {"fp16": 0.995, "int8": 0.5}[precision]
+    assert cosine.min() > {"fp16": 0.995, "int8": 0.6}[precision]
     assert not np.array_equal(expected, found)
 
 
