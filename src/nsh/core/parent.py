@@ -17,7 +17,8 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def end_with_dvc() -> None:
     """Have the kernel send this process SIGTERM when the DVC that started it ends, even by SIGKILL.
 
-    On Linux alone; elsewhere, and in a process that DVC did not start, nothing happens.
+    On Linux alone; elsewhere, and in a process that DVC did not start, nothing happens. The stage must be DVC's own
+    child: some shells (Debian's sh) stay between the two, so every `cmd` in dvc.yaml begins with `exec`.
 
     Raises:
         SystemExit: DVC has ended already, while this process was starting.
