@@ -69,7 +69,7 @@ test-portable: setup  ## Run the tests as on an old CPU that is busy, for those 
 .PHONY: test-serve
 test-serve: $(SERVE_VENV)/.ready  ## Run production's tests where there is no torch
 	$(SERVE_VENV)/bin/python -c 'import importlib.util as u; found = [n for n in ("torch", "onnx", "mlflow", "dvc") if u.find_spec(n)]; assert not found, found'
-	OMP_NUM_THREADS=1 $(SERVE_VENV)/bin/python -m pytest -n 2 --dist loadfile tests/core tests/serving
+	OMP_NUM_THREADS=1 $(SERVE_VENV)/bin/python -m pytest -n 2 --dist loadfile tests/core tests/serving tests/system
 
 $(SERVE_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(SERVE_VENV)/bin/python || $(PYTHON) -m venv $(SERVE_VENV)

@@ -1,4 +1,4 @@
-"""What one set of CPU kernels costs a training: a step with those of `nsh.core.kernels` beside the processor's own.
+"""What one set of CPU kernels costs a training: a step with those of `nsh.system.kernels` beside the processor's own.
 
     python benchmarks/kernels.py                      nsh, nsh_plus and cibhash at 32 bits
     python benchmarks/kernels.py --methods mbe sgh
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from nsh.config import read_params
-from nsh.core.kernels import KERNELS
 from nsh.methods import TrainingData, create
+from nsh.system.kernels import KERNELS
 from nsh.training.pairs import read_pairs
 
 IMAGES, STEPS = 1000, 15

@@ -28,9 +28,9 @@ from PIL import Image
 
 from nsh.backbones import networks
 from nsh.config import read_params
-from nsh.core.progress import no_progress
 from nsh.export.graph import ImageToEmbedding
 from nsh.methods import Schedule, TrainingData, create
+from nsh.system.progress import no_progress
 from nsh.training.augment import augment, view_generator
 from nsh.training.device import choose_device
 from nsh.training.finetune.fabric import open_fabric

@@ -1,7 +1,7 @@
 """Stage check: params.yaml is read whole, so that all its mistakes are said together, before anything else runs."""
 
 from nsh.config import read_params
-from nsh.core.command import run_stage
+from nsh.system.command import run_stage
 from nsh.terminal import take_no_arguments
 
 

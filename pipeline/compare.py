@@ -11,14 +11,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from nsh.config import Params, read_params
-from nsh.core.command import run_stage
-from nsh.core.files import read_json
 from nsh.core.metrics import cosine_map
 from nsh.data.registry import open_images
 from nsh.data.split import SplitPart, read_header, read_part
 from nsh.reports.measured import Heading, Measured, best_pair, read_columns, read_measured
 from nsh.reports.retrieval import Side, draw_grid, read_lines
 from nsh.reports.write import write_reports
+from nsh.system.command import run_stage
+from nsh.system.files import read_json
 from nsh.terminal import show_progress, take_no_arguments
 
 RAW, SPLIT, EMBED, CURVES = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("metrics/curves")

@@ -1,6 +1,6 @@
 """Stage download: params.yaml -> data/raw/<data set> and data/raw/weights, checksummed.
 
-What has arrived is kept in `nsh.core.fetch.CACHE` until the whole stage is done, so a cut run goes on.
+What has arrived is kept in `nsh.system.fetch.CACHE` until the whole stage is done, so a cut run goes on.
 """
 
 import shutil
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nsh.backbones import weights
 from nsh.config import read_params
-from nsh.core.command import run_stage
-from nsh.core.fetch import CACHE
 from nsh.data import registry
+from nsh.system.command import run_stage
+from nsh.system.fetch import CACHE
 from nsh.terminal import say, show_progress, take_no_arguments
 
 RAW = Path("data/raw")

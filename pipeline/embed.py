@@ -15,14 +15,14 @@ import numpy as np
 
 from nsh.backbones import networks, weights
 from nsh.config import Params, read_params
-from nsh.core.command import run_stage
-from nsh.core.files import sha256_bytes, write_json
-from nsh.core.folders import atomic_folder
 from nsh.data.registry import open_images
 from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
 from nsh.export.source import source_sha256
+from nsh.system.command import run_stage
+from nsh.system.files import sha256_bytes, write_json
+from nsh.system.folders import atomic_folder
 from nsh.terminal import show_progress, take_no_arguments
 from nsh.training.device import choose_device
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views

@@ -18,16 +18,16 @@ from PIL import Image
 
 from nsh.config import Params, read_params
 from nsh.core.codes_writer import CodesWriter
-from nsh.core.command import run_stage
-from nsh.core.errors import DataError, UnreadableImage
-from nsh.core.files import sha256_bytes
-from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.data.inventory import is_inventory
 from nsh.data.registry import open_images
 from nsh.data.split import SplitPart, read_header, read_part
+from nsh.errors import DataError, UnreadableImage
 from nsh.export import cut
 from nsh.serving.encoder import Encoder
+from nsh.system.command import run_stage
+from nsh.system.files import sha256_bytes
+from nsh.system.folders import atomic_folder
 from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED = Path("data/raw"), Path("data/split"), Path("data/embed")

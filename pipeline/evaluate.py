@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.config import read_params
-from nsh.core.command import run_stage
-from nsh.core.errors import CodesError
-from nsh.core.files import write_json, write_text
-from nsh.core.folders import atomic_folder
 from nsh.core.manifest import Codes, read_codes
 from nsh.core.metrics import PROTOCOL, Evaluation, Table, evaluate, find_examples, to_csv
 from nsh.data.split import SplitPart, read_header, read_part
+from nsh.errors import CodesError
+from nsh.system.command import run_stage
+from nsh.system.files import write_json, write_text
+from nsh.system.folders import atomic_folder
 from nsh.terminal import show_progress
 from nsh.tracking import record
 

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from nsh.backbones import networks, weights
 from nsh.config import Params, read_params
-from nsh.core.command import run_stage
 from nsh.core.contract import EncoderContract
-from nsh.core.errors import ExportError
-from nsh.core.files import read_json, sha256_bytes, sha256_file, write_json
 from nsh.core.preprocess import to_input
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, read_part
+from nsh.errors import ExportError
 from nsh.export import cost, parity
 from nsh.export.graph import export_backbone, join_head, save, to_bytes
 from nsh.export.heads import load_head
@@ -31,6 +29,8 @@ from nsh.export.quantise import shrink
 from nsh.export.source import source_sha256
 from nsh.export.tuned import apply_changes
 from nsh.methods import HashHead
+from nsh.system.command import run_stage
+from nsh.system.files import read_json, sha256_bytes, sha256_file, write_json
 from nsh.terminal import show_progress
 
 RAW, SPLIT, EMBED, MODELS = Path("data/raw"), Path("data/split"), Path("data/embed"), Path("models")

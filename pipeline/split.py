@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from nsh.config import read_params
-from nsh.core.command import run_stage
 from nsh.data.classes import check_classes, describe_classes
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
 from nsh.data.take import TAKES
+from nsh.system.command import run_stage
 from nsh.terminal import show_progress, take_no_arguments
 
 RAW = Path("data/raw")

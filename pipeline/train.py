@@ -17,13 +17,13 @@ import numpy as np
 
 from nsh.config import Params, read_params
 from nsh.core.codes import code_bytes
-from nsh.core.command import run_stage
-from nsh.core.errors import DataError
-from nsh.core.files import atomic_path, read_json, write_json
-from nsh.core.progress import no_progress
+from nsh.errors import DataError
 from nsh.export import tuned
 from nsh.methods import Loop, Method, TrainingData, create
 from nsh.methods.heads import to_bytes
+from nsh.system.command import run_stage
+from nsh.system.files import atomic_path, read_json, write_json
+from nsh.system.progress import no_progress
 from nsh.terminal import show_progress
 from nsh.tracking import Report, training_run
 from nsh.training.device import choose_device

@@ -19,7 +19,7 @@ from hypothesis import settings
 from sklearn.datasets import load_sample_images
 
 from nsh.core.contract import EncoderContract
-from nsh.core.kernels import fix_kernels
+from nsh.system.kernels import fix_kernels
 
 if TYPE_CHECKING:
     import onnx
@@ -42,7 +42,7 @@ SLOW = (
     *("end_to_end", "training/finetune", "pipeline", "methods/test_all_methods", "studies", "tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
-    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "core/test_command"),
+    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "system/test_command"),
 )
 TESTS = Path(__file__).parent
 

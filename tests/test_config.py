@@ -9,7 +9,7 @@ import yaml
 from nsh.config import read_params
 from nsh.config.methods import Ablation
 from nsh.config.params import change
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 

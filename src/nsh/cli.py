@@ -12,9 +12,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from nsh.core.command import run_command
-from nsh.core.errors import ConfigError
-from nsh.core.files import expand_home
+from nsh.errors import ConfigError
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
 from nsh.serving.commands.health import health
@@ -22,6 +20,8 @@ from nsh.serving.commands.index import index
 from nsh.serving.commands.info import info
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
+from nsh.system.command import run_command
+from nsh.system.files import expand_home
 
 
 class _Commands(typer.core.TyperGroup):
@@ -182,7 +182,7 @@ def registry_pull(
 
         nsh registry pull fashion-mnist-nsh-32@champion --out encoder.onnx
     """
-    from nsh.core.files import sha256_file
+    from nsh.system.files import sha256_file
 
     path = _from_registry(model, out)
     typer.echo(f"{path}: sha256 {sha256_file(path)}")

@@ -1,6 +1,6 @@
 """What a stage says to whoever looks: help, progress as a bar on a terminal or a line now and then in a log.
 
-Knows nothing of what is counted. Production rooms do without it (`nsh.core.progress`).
+Knows nothing of what is counted. Production rooms do without it (`nsh.system.progress`).
 """
 
 import argparse

@@ -80,3 +80,8 @@ def test_no_dependency_is_out_of_reach(graph: grimp.ImportGraph, stage: str) -> 
     files = {module_file(module) for method in METHODS for module in reached(graph, stage, method)}
     idle = [dep for dep in code_dependencies(stage) if "${" not in dep and not any(covers(dep, file) for file in files)]
     assert not idle, f"take out of the deps of {stage} in dvc.yaml: {idle}"
+
+
+def test_every_stage_takes_the_place_of_the_shell_that_starts_it() -> None:
+    commands = {name: stage["cmd"] for name, stage in STAGES.items()}
+    assert not {name for name, command in commands.items() if not command.startswith("exec python pipeline/")}

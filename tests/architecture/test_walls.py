@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 FORBIDDEN = [
     ("core", "nsh.config"),
     ("core", "torch"),
+    ("system", "nsh.core"),
+    ("errors", "nsh.system"),
     ("config", "nsh.data"),
     ("data", "nsh.config"),
     ("backbones", "nsh.methods"),

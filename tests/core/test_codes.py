@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nsh.core.codes import MAX_BITS, binarize, check_codes, code_bytes, pack, unpack
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 lengths = st.integers(1, 70) | st.sampled_from([127, 128, 129, 511, 512])
 bit_arrays = st.tuples(st.integers(0, 5), lengths).flatmap(lambda shape: arrays(np.bool_, shape))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsh.core.contract import SCHEMA, EncoderContract
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 CONTRACT = EncoderContract(
     bits=32,

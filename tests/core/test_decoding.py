@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from tests.core.image_files import HEIGHT, WIDTH, bmp, chunk, drawn, flat, gif, packed, png, tiff
 
-from nsh.core.errors import UnreadableImage
 from nsh.core.preprocess import load_image
+from nsh.errors import UnreadableImage
 
 WHITE = [255, 255, 255]
 

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 import nsh.core.hamming as hamming
 from nsh.core.codes import pack
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 lengths = st.integers(1, 140) | st.sampled_from([255, 256, 257, 511, 512])
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import ConfigError
 from nsh.core.image_files import FOREIGN, SUFFIXES, Exclude, describe, is_image, walk
 from nsh.core.preprocess import FORMATS, load_image
 from nsh.data import tree
+from nsh.errors import ConfigError
 from nsh.serving.sources import list_images
 
 NOTHING = Exclude()

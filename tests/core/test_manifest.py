@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsh.core.codes_writer import CodesWriter
-from nsh.core.errors import CodesError
-from nsh.core.files import read_json, sha256_file, write_json
 from nsh.core.former_codes import FormerCodes, set_aside
 from nsh.core.manifest import HEADER, Entry, Plan, codes_path, digest_ids, manifest_path, read_codes
+from nsh.errors import CodesError
+from nsh.system.files import read_json, sha256_file, write_json
 
 IDS = [f"a/{row}.jpg" for row in range(7)]
 BITS = 12

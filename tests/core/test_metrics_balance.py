@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 import nsh.core.metrics.balance as balance
 from nsh.core.codes import pack
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 
 def figures_by_hand(bits):

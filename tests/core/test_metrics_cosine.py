@@ -8,9 +8,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score
 
 import nsh.core.hamming as hamming
-from nsh.core.errors import ConfigError, DataError
 from nsh.core.metrics import cosine_map, evaluate
 from nsh.core.metrics.cosine import _falling_order
+from nsh.errors import ConfigError, DataError
 
 
 def cosine(a, b):

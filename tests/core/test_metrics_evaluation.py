@@ -11,10 +11,10 @@ from sklearn.metrics import average_precision_score
 import nsh.core.hamming as hamming
 import nsh.core.metrics.evaluation as evaluation
 from nsh.core.codes import pack
-from nsh.core.errors import CodesError, ConfigError, DataError
 from nsh.core.hamming import distances
 from nsh.core.metrics import CURVES, evaluate
 from nsh.core.metrics import ranking as ranking_module
+from nsh.errors import CodesError, ConfigError, DataError
 
 LABEL_FREE = {"bit_balance", "constant_bits_share", "unique_codes", "code_entropy", "empty_ball_share"}
 

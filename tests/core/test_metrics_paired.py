@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsh.core.errors import DataError
 from nsh.core.metrics import bootstrap_interval, paired_difference
 from nsh.core.metrics.paired import Difference
+from nsh.errors import DataError
 
 SHARES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40)
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nsh.core.errors import DataError
 from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
+from nsh.errors import DataError
 
 class_counts = st.integers(1, 18) | st.sampled_from([31, 32, 33, 63, 64, 65, 80, 200])
 

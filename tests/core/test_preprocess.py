@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as st_numpy
 from PIL import Image, PngImagePlugin
 from tests.waiting import PATIENCE
 
-from nsh.core.errors import ConfigError, UnreadableImage
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, to_input
+from nsh.errors import ConfigError, UnreadableImage
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 IMAGES = sorted((GOLDEN / "images").iterdir())

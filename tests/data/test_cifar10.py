@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from torchvision.datasets import CIFAR10
 
-from nsh.core.errors import DataError, DownloadError
-from nsh.core.files import sha256_file
 from nsh.data import cifar10, draw, registry
+from nsh.errors import DataError, DownloadError
+from nsh.system.files import sha256_file
 
 SHARED = Path(os.environ.get("NSH_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 TREE = SHARED / "cifar10-jpeg.tar.xz"

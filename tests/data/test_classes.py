@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError
 from nsh.data import folder
 from nsh.data.classes import check_classes, count_classes, describe_classes
+from nsh.errors import DataError
 
 
 def images(tmp_path: Path, *names: str, labels: str = "folder") -> folder.FolderImages:

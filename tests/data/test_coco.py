@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
 from nsh.data import coco, registry, split_lists
 from nsh.data.draw import Sizes, draw
 from nsh.data.listed import ListedImages
+from nsh.errors import DataError, UnreadableImage
 
 SHARED = Path(os.environ.get("NSH_SHARED_DATA", Path(__file__).parents[3] / "shared/data")) / "coco"
 needs_sample = pytest.mark.skipif(

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core import fetch
-from nsh.core.errors import DownloadError
 from nsh.data.debian import fetch_package
+from nsh.errors import DownloadError
+from nsh.system import fetch
 
 pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
 CONTROL = (

@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from nsh.core.errors import ConfigError, DataError, UnreadableImage
 from nsh.data.draw import Sizes, draw
 from nsh.data.split import Split
 from nsh.data.take import take_per_class
+from nsh.errors import ConfigError, DataError, UnreadableImage
 
 ALL = Sizes(train=None, gallery=None, query=None)
 

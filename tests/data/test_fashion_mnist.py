@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from torchvision.datasets import FashionMNIST
 
-from nsh.core.errors import DataError, DownloadError
-from nsh.core.files import sha256_bytes
-from nsh.core.progress import no_progress
 from nsh.data import fashion_mnist
+from nsh.errors import DataError, DownloadError
+from nsh.system.files import sha256_bytes
+from nsh.system.progress import no_progress
 
 COUNTS = {"train": 6, "t10k": 3}
 # When the authors compressed the files: the only bytes in which Debian's copies differ, beside the name.

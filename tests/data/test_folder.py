@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
-from nsh.core.files import sha256_file
 from nsh.data import folder, inventory, registry
+from nsh.errors import DataError, UnreadableImage
+from nsh.system.files import sha256_file
 
 STRANGE = ["ünï code/日本 語 .jpg", "🙂/a\u2028b.png", "new\nline/c.png", " edges /d.png", 'quote\'s/"e".png']
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from nsh.core.errors import DataError
 from nsh.data.imageset import ArrayImages
+from nsh.errors import DataError
 
 PIXELS = np.arange(2 * 4 * 4, dtype=np.uint8).reshape(2, 4, 4)
 

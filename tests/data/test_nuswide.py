@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError
 from nsh.data import nuswide, registry
 from nsh.data.draw import Sizes, draw
 from nsh.data.listed import ListedImages
 from nsh.data.take import take_per_class
+from nsh.errors import DataError
 
 SHARED = Path(os.environ.get("NSH_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 LISTS = SHARED / "nuswide/lists.tar.xz"

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from nsh.config.params import DataSet
-from nsh.core.errors import ConfigError
 from nsh.data import registry
+from nsh.errors import ConfigError
 
 
 def test_params_and_registry_know_the_same_data_sets() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from nsh.core.errors import DataError
 from nsh.data.split import Rows, Split, read_header, read_part, write
+from nsh.errors import DataError
 
 GALLERY = Rows(ids=["b/ü 1.png", "a\n2.png", "c.png"], labels=[(0, 2), (1,), ()], sha256=["1" * 64, "2" * 64, "3" * 64])
 SPLIT = Split(

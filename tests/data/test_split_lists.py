@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nsh.core.errors import DataError
 from nsh.data import coco, nuswide, split_lists
 from nsh.data.listing import Listed, Listing
+from nsh.errors import DataError
 
 SHARED = Path(os.environ.get("NSH_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 COCO, NUSWIDE = SHARED / "coco/hashnet-lists.tar.xz", SHARED / "nuswide/lists.tar.xz"

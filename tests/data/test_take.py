@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsh.core.errors import ConfigError
 from nsh.data.take import take_first, take_per_class
+from nsh.errors import ConfigError
 
 LABELS = st.lists(st.sets(st.integers(0, 3), max_size=3).map(sorted).map(tuple), min_size=1, max_size=60)
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from tests.end_to_end.project import Project, make_project, save
 
-from nsh.core.files import sha256_file
 from nsh.serving.encoder import Encoder
+from nsh.system.files import sha256_file
 from nsh.tracking import download_encoder
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nsh.core.codes import unpack
-from nsh.core.errors import ExportError
 from nsh.core.metrics import evaluate
+from nsh.errors import ExportError
 from nsh.export.cost import Limits, Sample, judge, measure_speed
 from nsh.export.graph import join_head, to_bytes
 from nsh.serving.session import open_session

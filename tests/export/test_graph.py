@@ -12,7 +12,7 @@ from torch import nn
 
 from nsh.core.codes import pack
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 from nsh.export import cut, graph
 from nsh.serving.session import open_session
 

@@ -8,7 +8,7 @@ import torch
 from onnx import numpy_helper
 from torch import nn
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 from nsh.export import parity
 from nsh.export.graph import join_head
 

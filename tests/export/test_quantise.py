@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 from nsh.export.graph import join_head, to_bytes
 from nsh.export.quantise import shrink
 from nsh.serving.session import open_session

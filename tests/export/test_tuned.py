@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 from nsh.export.tuned import apply_changes, copy_state, find_changes, to_bytes
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.methods.closed_form import draw_classes, no_loop
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.agh import Agh, find_cuts
 from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
 from nsh.methods.heads import unit_features

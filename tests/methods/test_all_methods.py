@@ -10,7 +10,7 @@ from tests.methods.closed_form import as_data
 
 from nsh.config import read_params
 from nsh.core.codes import pack
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.export import graph
 from nsh.methods import METHODS, create
 from nsh.methods.ablations import ABLATIONS

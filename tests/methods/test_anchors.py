@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions, find_anchors, inverse
 
 

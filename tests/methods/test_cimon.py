@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.cimon import Cimon, cluster, confidence, consistency, guide, spectral_vectors
 from nsh.methods.ntxent import ntxent
 

@@ -8,7 +8,7 @@ import torch
 from tests.methods.closed_form import draw_classes, no_loop
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
 from nsh.methods.dgh import Dgh, climb, find_codes, nearest_target, start
 from nsh.methods.heads import unit_features

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.methods.closed_form import as_data, no_loop
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.itq import Itq
 from nsh.methods.rotation import learn_projection, minimise_quantisation, principal_directions, random_rotation
 

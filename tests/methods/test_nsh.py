@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods import TrainingData
 from nsh.methods.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
 from nsh.methods.itq import Itq

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods import TrainingData
 from nsh.methods.binary import straight_through
 from nsh.methods.heads import to_bytes

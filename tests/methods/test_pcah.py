@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.methods.closed_form import as_data, no_loop
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.itq import Itq
 from nsh.methods.pcah import Pcah
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nsh.config.methods import Methods
-from nsh.core.errors import ConfigError, TrainingError
+from nsh.errors import ConfigError, TrainingError
 from nsh.methods import METHODS, TrainingData, create
 
 

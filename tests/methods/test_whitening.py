@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods import whitening
 from nsh.methods.whitening import discriminant_directions
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from nsh.core.errors import DataError
-from nsh.core.files import read_json, write_json
+from nsh.errors import DataError
+from nsh.system.files import read_json, write_json
 
 BITS = 12
 REPORT = {

@@ -9,7 +9,7 @@ import yaml
 from PIL import Image
 
 from nsh.backbones import weights
-from nsh.core.errors import ConfigError, DataError
+from nsh.errors import ConfigError, DataError
 
 ROOT = Path(__file__).parents[2]
 

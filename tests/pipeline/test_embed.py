@@ -7,11 +7,11 @@ import pytest
 import torch
 import yaml
 
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.files import sha256_file
 from nsh.core.preprocess import load_image, to_input
 from nsh.data.split import read_header, read_part
+from nsh.errors import ConfigError, DataError
 from nsh.serving.session import open_session
+from nsh.system.files import sha256_file
 from nsh.training.augment import augment, view_generator
 
 EMBED = Path("data/embed")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import CodesError, DataError
-from nsh.core.files import sha256_file
 from nsh.core.manifest import read_codes
 from nsh.data.split import read_part
+from nsh.errors import CodesError, DataError
 from nsh.serving.encoder import Encoder
+from nsh.system.files import sha256_file
 
 ROOT = Path(__file__).parents[2]
 BITS = 12

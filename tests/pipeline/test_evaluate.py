@@ -8,12 +8,12 @@ import pytest
 
 from nsh.core.codes import pack
 from nsh.core.codes_writer import CodesWriter
-from nsh.core.command import run_stage
-from nsh.core.errors import CodesError
-from nsh.core.files import read_json, write_json
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
 from nsh.data.split import Rows, Split, write
+from nsh.errors import CodesError
+from nsh.system.command import run_stage
+from nsh.system.files import read_json, write_json
 from pipeline import evaluate as stage
 
 PROJECT = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ import torch
 import yaml
 
 from nsh.backbones.networks import MEAN, STD
-from nsh.core.errors import ConfigError, ExportError
-from nsh.core.files import read_json, sha256_file
+from nsh.errors import ConfigError, ExportError
 from nsh.export import parity
 from nsh.serving.encoder import Encoder
+from nsh.system.files import read_json, sha256_file
 
 ROOT = Path(__file__).parents[2]
 BITS = 12

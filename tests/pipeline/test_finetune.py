@@ -14,13 +14,13 @@ from mlflow import MlflowClient
 from tests.waiting import PATIENCE
 
 from nsh.backbones import networks
-from nsh.core.errors import ConfigError, DataError, TrainingError
-from nsh.core.files import read_json, sha256_file, write_json
 from nsh.core.preprocess import load_image, to_input
 from nsh.data.split import read_part
+from nsh.errors import ConfigError, DataError, TrainingError
 from nsh.export.graph import ImageToEmbedding
 from nsh.methods import create
 from nsh.serving.encoder import Encoder
+from nsh.system.files import read_json, sha256_file, write_json
 
 ROOT = Path(__file__).parents[2]
 NSH = {"epochs": 2, "batch": 10, "d_z": 8, "m": 2}

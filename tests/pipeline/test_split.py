@@ -9,9 +9,9 @@ import pytest
 import yaml
 from PIL import Image
 
-from nsh.core.errors import DataError
 from nsh.data import registry
 from nsh.data.split import read_header, read_part
+from nsh.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"train": 4, "gallery": None, "query": 3}

@@ -11,9 +11,9 @@ import torch
 import yaml
 from tests.waiting import PATIENCE
 
-from nsh.core.errors import CodesError, ConfigError, DataError, NonFiniteLoss
-from nsh.core.files import read_json
+from nsh.errors import CodesError, ConfigError, DataError, NonFiniteLoss
 from nsh.methods import METHODS, create
+from nsh.system.files import read_json
 from nsh.training.steps import Run
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from tests.waiting import PATIENCE, wait_until
 
-from nsh.core.files import sha256_file
 from nsh.core.manifest import read_codes
 from nsh.serving.encoder import Encoder
+from nsh.system.files import sha256_file
 
 NSH = [sys.executable, "-m", "nsh.cli"]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 from nsh.serving.duplicates import Group, default_radius, find_groups, write_report
 
 

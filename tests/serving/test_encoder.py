@@ -15,11 +15,11 @@ from tests.waiting import PATIENCE
 
 from nsh.core.codes import pack
 from nsh.core.contract import EncoderContract
-from nsh.core.errors import CodesError, ConfigError, UnreadableImage
-from nsh.core.files import sha256_file
 from nsh.core.preprocess import to_input
+from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import Encoder
+from nsh.system.files import sha256_file
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from nsh.core.errors import CodesError, ConfigError
+from nsh.errors import CodesError, ConfigError
 from nsh.serving.session import open_session
 
 

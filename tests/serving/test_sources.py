@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from nsh.core.errors import ConfigError, DataError, DownloadError
 from nsh.core.image_files import describe
+from nsh.errors import ConfigError, DataError, DownloadError
 from nsh.serving.sources import find_model, list_images
 
 STRANGE = [

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from nsh.config import Params, change, read_params
-from nsh.core.files import write_json
 from nsh.data.split import Rows, Split, write
 from nsh.studies import cells as cells_module
 from nsh.studies import workspace as workspaces
 from nsh.studies.cells import Cell, Result
 from nsh.studies.measure import main
 from nsh.studies.workspace import Workspace
+from nsh.system.files import write_json
 
 COUNTS = {"gallery": 240, "train": 120, "query": 60}  # train out of the gallery
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import PATIENCE, wait_until
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 from nsh.studies import cells as module
 from nsh.studies.cells import make_cell, read_result, read_results, run_cells
 
@@ -77,7 +77,7 @@ def test_a_killed_cell_is_told_from_one_that_failed(quick, workspace, monkeypatc
 SLOW = """
 from pathlib import Path
 from nsh.config import change, read_params
-from nsh.core.command import run_command
+from nsh.system.command import run_command
 from nsh.studies.cells import make_cell, run_cells
 from nsh.studies.workspace import Workspace
 params = change(read_params(), {"methods.itq.iterations": 2, "methods.nsh.epochs": 100_000, "methods.nsh.d_z": 8})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import ConfigError, DataError
+from nsh.errors import ConfigError, DataError
 from nsh.studies import figures as module
 from nsh.studies.cells import make_cell
 from nsh.studies.figures import choose_queries, place_codes

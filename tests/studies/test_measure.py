@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from nsh.core.codes import unpack
-from nsh.core.errors import DataError, TrainingError
-from nsh.core.files import read_json
 from nsh.data.split import read_part
+from nsh.errors import DataError, TrainingError
 from nsh.methods import TrainingData, create
 from nsh.studies import measure as module
 from nsh.studies.measure import digest_of, encode, main, measure
+from nsh.system.files import read_json
 
 ITQ = {"method": "itq", "parameters": {"iterations": 5}, "bits": 12, "seed": 3}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nsh.config import change
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.studies import sweep as module
 from nsh.studies.cells import make_cell
 from nsh.studies.command import make_call, read_summaries, seed_by_seed

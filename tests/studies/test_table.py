@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core.errors import ConfigError, TrainingError
 from nsh.core.metrics import cosine_map
 from nsh.data.split import read_part
+from nsh.errors import ConfigError, TrainingError
 from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling

@@ -7,11 +7,11 @@ import pytest
 import yaml
 from PIL import Image
 
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.files import read_json
 from nsh.data.split import read_header
+from nsh.errors import ConfigError, DataError
 from nsh.studies import workspace as module
 from nsh.studies.workspace import OUTPUTS, SETTINGS, STUDIES, prepare
+from nsh.system.files import read_json
 
 ROOT = Path(__file__).parents[2]
 TINY = {

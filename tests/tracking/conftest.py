@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nsh.config import Params, read_params
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.core.files import sha256_bytes, write_json, write_text
+from nsh.system.files import sha256_bytes, write_json, write_text
 
 SIZE = 8
 PARAMS = """

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nsh.cli import app
-from nsh.core.errors import TrackingError
+from nsh.errors import TrackingError
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from nsh.core.files import write_text
+from nsh.system.files import write_text
 from nsh.tracking.lineage import changed_parameters, lock_digest, revision_tags
 from nsh.tracking.results import Pair
 

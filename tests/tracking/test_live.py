@@ -8,8 +8,8 @@ import pytest
 from tests.waiting import PATIENCE
 
 from nsh.config import change
-from nsh.core.errors import NonFiniteLoss, TrackingError
-from nsh.core.files import sha256_file
+from nsh.errors import NonFiniteLoss, TrackingError
+from nsh.system.files import sha256_file
 from nsh.tracking import training_run
 from nsh.tracking.results import Pair, head_path
 from nsh.tracking.store import open_store
@@ -166,7 +166,7 @@ SCRIPT = """
 import signal, sys
 from pathlib import Path
 from nsh.config import read_params
-from nsh.core.command import run_command
+from nsh.system.command import run_command
 from nsh.tracking import training_run
 
 def main():

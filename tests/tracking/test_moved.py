@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nsh.config import read_params
-from nsh.core.errors import TrackingError
-from nsh.core.files import sha256_file
+from nsh.errors import TrackingError
+from nsh.system.files import sha256_file
 from nsh.tracking import download_encoder, sync
 from nsh.tracking.store import open_store
 

@@ -4,8 +4,8 @@ import math
 import pytest
 
 from nsh.config import read_params
-from nsh.core.errors import TrackingError
-from nsh.core.files import read_json, write_json, write_text
+from nsh.errors import TrackingError
+from nsh.system.files import read_json, write_json, write_text
 from nsh.tracking import record, sync, training_run
 from nsh.tracking.recording import _thin
 from nsh.tracking.results import Pair, head_path

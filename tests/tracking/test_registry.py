@@ -2,8 +2,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from nsh.core.errors import TrackingError
-from nsh.core.files import read_json, sha256_file, write_json
+from nsh.errors import TrackingError
+from nsh.system.files import read_json, sha256_file, write_json
 from nsh.tracking import download_encoder, list_versions, promote, sync
 from nsh.tracking.store import all_pages, open_store
 

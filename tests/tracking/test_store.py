@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from tests.waiting import PATIENCE
 
-from nsh.core.errors import TrackingError
+from nsh.errors import TrackingError
 from nsh.tracking.store import UnreachableStoreError, open_client, open_store, plain_errors, project_root, store_uri
 
 FIRST_RUN = """

@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from nsh.config import change
-from nsh.core.command import TIMES
-from nsh.core.errors import TrackingError
+from nsh.errors import TrackingError
+from nsh.system.command import TIMES
 from nsh.tracking import stage_times
 
 LOCK = """

@@ -6,7 +6,7 @@ from PIL import Image, ImageFilter
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as reference
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 from nsh.training import augment as augmentation
 from nsh.training.augment import Draw, apply, augment, draw, view_generator
 

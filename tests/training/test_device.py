@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 from nsh.training.device import choose_device
 
 

@@ -10,7 +10,7 @@ import grimp
 import pytest
 from tests.training import kernels_program
 
-from nsh.core import kernels
+from nsh.system import kernels
 
 ROOT = Path(__file__).parents[2]
 PROCESSORS = {
@@ -57,7 +57,7 @@ USED_BEFORE = """
 import torch
 torch.randn(8, 8) @ torch.randn(8, 8)
 import nsh.methods
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.training.reproducible import reproducible
 try:
     with reproducible(1):
@@ -103,7 +103,7 @@ def test_only_a_processor_that_runs_the_kernels_is_told_to(monkeypatch, machine,
 def test_whatever_is_started_and_reaches_torch_reaches_what_fixes_its_kernels():
     graph = grimp.build_graph("nsh", "pipeline", include_external_packages=True, cache_dir=None)
     doors = {"nsh.backbones.networks", "nsh.methods", "nsh.training.reproducible"}
-    assert doors <= graph.find_modules_that_directly_import("nsh.core.kernels")
+    assert doors <= graph.find_modules_that_directly_import("nsh.system.kernels")
     starts = graph.find_descendants("pipeline") | graph.find_descendants("nsh.studies")
     users = {name for name in starts if "torch" in graph.find_upstream_modules(name)}
     users -= {"pipeline.download"}  # it loads and saves tensors, and computes with none

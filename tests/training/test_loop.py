@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from nsh.core.codes import binarize, pack
-from nsh.core.errors import NonFiniteLoss, TrainingError
 from nsh.core.metrics import evaluate
+from nsh.errors import NonFiniteLoss, TrainingError
 from nsh.methods import TrainingData, create
 from nsh.methods.heads import to_bytes
 from nsh.training import loop as loop_module
@@ -175,7 +175,7 @@ PROGRAM = """
 
     import numpy as np
 
-    from nsh.core.command import run_command
+    from nsh.system.command import run_command
     from nsh.methods import TrainingData, create
     from nsh.training.loop import CachedViewLoop
     from tests.waiting import await_sigterm

@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
+from nsh.errors import DataError, UnreadableImage
 from nsh.training.reading import read_image
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
 from nsh.core.preprocess import to_input
-from nsh.core.progress import no_progress
+from nsh.errors import DataError, UnreadableImage
+from nsh.system.progress import no_progress
 from nsh.training.augment import augment, view_generator
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
 

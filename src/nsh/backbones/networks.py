@@ -14,8 +14,8 @@ import torchvision
 from torch import Tensor, nn
 from torchvision.models.vision_transformer import interpolate_embeddings
 
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.kernels import fix_kernels
+from nsh.errors import ConfigError, DataError
+from nsh.system.kernels import fix_kernels
 
 fix_kernels()  # random weights are fitted to noise by torch
 

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 from torchvision.models import WeightsEnum, get_model_weights
 
-from nsh.core.errors import ConfigError, DataError, DownloadError
-from nsh.core.fetch import CACHE, download
-from nsh.core.files import expand_home, read_json, sha256_bytes, sha256_file, write_json
-from nsh.core.folders import atomic_folder
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import ConfigError, DataError, DownloadError
+from nsh.system.fetch import CACHE, download
+from nsh.system.files import expand_home, read_json, sha256_bytes, sha256_file, write_json
+from nsh.system.folders import atomic_folder
+from nsh.system.progress import Progress, no_progress
 
 FILE = "backbone.pt"
 HEADER = "weights.json"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
-from nsh.core.files import expand_home
+from nsh.system.files import expand_home
 
 
 def _refuse_truth(value: Any) -> Any:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from nsh.config.block import Bits, Block, Count, Place, Positive, Seed, Share, Truth, Whole
 from nsh.config.methods import Methods
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 
 def _is_known(method: str) -> str:

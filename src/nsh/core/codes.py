@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 MAX_BITS = 512
 

@@ -17,9 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, code_bytes
-from nsh.core.errors import CodesError
-from nsh.core.files import atomic_path, sha256_file, write_json, write_text
-from nsh.core.folders import is_empty
 from nsh.core.former_codes import forget, reopen
 from nsh.core.manifest import (
     HEADER,
@@ -32,6 +29,9 @@ from nsh.core.manifest import (
     manifest_path,
     read_document,
 )
+from nsh.errors import CodesError
+from nsh.system.files import atomic_path, sha256_file, write_json, write_text
+from nsh.system.folders import is_empty
 
 
 class CodesWriter:

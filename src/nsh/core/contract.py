@@ -7,7 +7,7 @@ It knows nothing of how the graph is built or run.
 import json
 from dataclasses import asdict, dataclass, fields
 
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 
 METADATA_KEY = "nsh"
 SCHEMA = 1

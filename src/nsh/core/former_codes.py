@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes
-from nsh.core.errors import CodesError
-from nsh.core.files import sha256_file, write_json
 from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, manifest_path, read_document
+from nsh.errors import CodesError
+from nsh.system.files import sha256_file, write_json
 
 FORMER = "former"
 

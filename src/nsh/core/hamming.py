@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import MAX_BITS
-from nsh.core.errors import CodesError
 from nsh.core.ordering import smallest
+from nsh.errors import CodesError
 
 _PAIRS_PER_BLOCK = 1 << 22  # 4 Mi distances at once: tens of megabytes, and little Python per distance
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from unicodedata import normalize
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"),

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, code_bytes
-from nsh.core.errors import CodesError
-from nsh.core.files import read_json, sha256_bytes
+from nsh.errors import CodesError
+from nsh.system.files import read_json, sha256_bytes
 
 HEADER, PLAN = "header.json", "plan.json"
 SCHEMA = 1

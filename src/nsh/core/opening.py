@@ -25,7 +25,7 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from nsh.core.errors import UnreadableImage
+from nsh.errors import UnreadableImage
 
 _PREFIX = 32  # bytes that tell the format, and the flags of a WebP
 _WEBP_FLAGS, _WEBP_ANIMATED = 20, 2

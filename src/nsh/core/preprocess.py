@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.errors import ConfigError, UnreadableImage
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.metadata import orientation_of, without_metadata
 from nsh.core.opening import READERS, check_size, open_image
 from nsh.core.samples import to_rgb
+from nsh.errors import ConfigError, UnreadableImage
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import GifImagePlugin, Image, PngImagePlugin, TiffImagePlugin
 
-from nsh.core.errors import UnreadableImage
 from nsh.core.opening import WHITE_IS_ZERO, is_misread
+from nsh.errors import UnreadableImage
 
 _DEEP_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
 _STRIP_PIXELS = 1 << 20

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError, DownloadError
-from nsh.core.fetch import download, matches
-from nsh.core.folders import atomic_folder
-from nsh.core.progress import Progress
 from nsh.data import folder, tree
 from nsh.data.imageset import ArrayImages
+from nsh.errors import DataError, DownloadError
+from nsh.system.fetch import download, matches
+from nsh.system.folders import atomic_folder
+from nsh.system.progress import Progress
 
 NAME = "cifar10"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from nsh.core.errors import DataError
 from nsh.data.imageset import ImageSet
+from nsh.errors import DataError
 
 _SHOWN = 12
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nsh.core.errors import DataError
 from nsh.data.listed import ListedSet
 from nsh.data.listing import Listing, Row, merge
+from nsh.errors import DataError
 
 CLASSES = (
     *("airplane", "apple", "backpack", "banana", "baseball bat", "baseball glove", "bear", "bed", "bench", "bicycle"),

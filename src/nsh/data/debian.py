@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from nsh.core.errors import DownloadError
-from nsh.core.fetch import download
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import DownloadError
+from nsh.system.fetch import download
+from nsh.system.progress import Progress, no_progress
 
 _PRIVATE = ("APT::Update::", "DPkg::", "Dir::State", "Dir::Cache", "Dir::Etc::parts", "Dir::Etc::main", "APT::Sandbox")
 _SETTINGS = """
@@ -37,7 +37,7 @@ _MINUTES = 15
 def fetch_package(name: str, *, into: Path, cache: Path, progress: Progress = no_progress) -> None:
     """Download the package `name` from the machine's Debian or Ubuntu sources and unpack its files into `into`.
 
-    apt finds the address and the digest in its signed lists; the file itself is fetched by `nsh.core.fetch`, since
+    apt finds the address and the digest in its signed lists; the file itself is fetched by `nsh.system.fetch`, since
     `apt-get download` does not resume, or by apt where that fails (other proxies, sources on a disk).
 
     Raises:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import ConfigError, DataError, UnreadableImage
-from nsh.core.progress import Progress, no_progress
 from nsh.data.imageset import ImageSet
 from nsh.data.split import Rows, Split
 from nsh.data.take import Positions, Take, take_first
+from nsh.errors import ConfigError, DataError, UnreadableImage
+from nsh.system.progress import Progress, no_progress
 
 _CHUNK = 64
 _SHOWN = 3

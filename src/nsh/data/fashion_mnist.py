@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError, DownloadError
-from nsh.core.fetch import download
-from nsh.core.files import sha256_bytes
-from nsh.core.folders import atomic_folder
-from nsh.core.progress import Progress
 from nsh.data.debian import fetch_package
 from nsh.data.imageset import ArrayImages
+from nsh.errors import DataError, DownloadError
+from nsh.system.fetch import download
+from nsh.system.files import sha256_bytes
+from nsh.system.folders import atomic_folder
+from nsh.system.progress import Progress
 
 NAME = "fashion-mnist"
 CLASSES = (

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
-from nsh.core.errors import DataError
 from nsh.core.image_files import SUFFIXES, describe
-from nsh.core.progress import Progress, no_progress
 from nsh.data import inventory, tree
+from nsh.errors import DataError
+from nsh.system.progress import Progress, no_progress
 
 NAME = "folder"
 

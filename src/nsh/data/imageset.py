@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.errors import DataError
-from nsh.core.files import sha256_bytes
 from nsh.core.preprocess import load_image
+from nsh.errors import DataError
+from nsh.system.files import sha256_bytes
 
 Labels = tuple[int, ...]
 """Rows of `ImageSet.classes` that an image belongs to, ascending."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
-from nsh.core.files import read_json, sha256_bytes, sha256_file, write_json
-from nsh.core.folders import atomic_folder
 from nsh.core.preprocess import load_image
 from nsh.data.imageset import Labels
+from nsh.errors import DataError, UnreadableImage
+from nsh.system.files import read_json, sha256_bytes, sha256_file, write_json
+from nsh.system.folders import atomic_folder
 
 _ENTRIES = "inventory.jsonl"
 _HEADER = "inventory.json"

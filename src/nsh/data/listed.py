@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsh.core.errors import DataError
-from nsh.core.files import sha256_file
 from nsh.core.image_files import describe
 from nsh.core.names import listed
-from nsh.core.progress import Progress
 from nsh.data import inventory, split_lists, tree
 from nsh.data.listing import Key, Listed, Listing
+from nsh.errors import DataError
+from nsh.system.files import sha256_file
+from nsh.system.progress import Progress
 
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".rar", ".7z", ".part", ".partial", ".crdownload", ".aria2")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from nsh.core.errors import DataError
 from nsh.data.imageset import Labels
+from nsh.errors import DataError
 
 Key = Callable[[str], str | None]
 """What is the same in every name that archives and lists give an image, or None where a name has no such thing."""

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
 from nsh.data.listed import ListedSet
 from nsh.data.listing import Listing, Row, merge, read_lines
+from nsh.errors import DataError
 
 CLASSES = (
     *("sky", "clouds", "person", "water", "animal", "grass", "buildings", "window", "plants", "lake", "ocean"),

@@ -7,12 +7,12 @@ module with a `ListedSet`, and its one line.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nsh.core.errors import ConfigError
-from nsh.core.fetch import CACHE
-from nsh.core.progress import Progress, no_progress
 from nsh.data import cifar10, coco, fashion_mnist, folder, listed, nuswide
 from nsh.data.imageset import ImageSet
 from nsh.data.inventory import is_inventory
+from nsh.errors import ConfigError
+from nsh.system.fetch import CACHE
+from nsh.system.progress import Progress, no_progress
 
 _LISTED = {data_set.name: data_set for data_set in (nuswide.SET, coco.SET)}
 NAMES = (fashion_mnist.NAME, cifar10.NAME, *_LISTED, folder.NAME)

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
-from nsh.core.files import read_json, write_json
-from nsh.core.folders import atomic_folder
+from nsh.errors import DataError
+from nsh.system.files import read_json, write_json
+from nsh.system.folders import atomic_folder
 
 PARTS = ("train", "query", "gallery")
 

@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nsh.core.errors import DataError
 from nsh.core.image_files import is_image
 from nsh.data.imageset import Labels
 from nsh.data.listing import Key, Listing, Row, merge, read_lines
+from nsh.errors import DataError
 
 _LIST = re.compile(
     r"(?P<set>.*/|(?:.*/)?(?!labels_)[^/]*[_-]|)(?P<part>test|train|database)"

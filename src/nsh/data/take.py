@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import ConfigError
 from nsh.data.imageset import ImageSet
+from nsh.errors import ConfigError
 
 Positions = NDArray[np.int64]
 """Places in `ImageSet.ids`."""

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from nsh.core.errors import DataError
 from nsh.core.image_files import NO_IMAGE, Exclude, is_image, walk
+from nsh.errors import DataError
 
 _TRAIN_FOLDERS = ("train", "training")
 _TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from nsh.core.codes import unpack
 from nsh.core.metrics import evaluate
-from nsh.core.progress import Progress, no_progress
 from nsh.export.graph import to_bytes
 from nsh.export.parity import require_packed
 from nsh.serving.session import open_session
+from nsh.system.progress import Progress, no_progress
 
 GALLERY, QUERY = 2000, 500  # images that are judged on
 BATCH = 32

@@ -17,10 +17,10 @@ from PIL import Image
 
 from nsh.core.codes import code_bytes
 from nsh.core.contract import EncoderContract
-from nsh.core.errors import CodesError, ExportError
-from nsh.core.files import read_json, sha256_file
+from nsh.errors import CodesError, ExportError
 from nsh.serving.encoder import Encoder
 from nsh.serving.session import open_session
+from nsh.system.files import read_json, sha256_file
 
 SAMPLE = 256  # images that go through the whole graph to prove the short way
 

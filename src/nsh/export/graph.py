@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from nsh.backbones.networks import MEAN, STD
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.core.errors import ExportError
-from nsh.core.files import atomic_path
+from nsh.errors import ExportError
+from nsh.system.files import atomic_path
 
 OPSET = 20
 SIZE_LIMIT = 2**31 - 1  # bytes; protobuf's own limit for one file

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 from nsh.methods import HashHead, create
 
 

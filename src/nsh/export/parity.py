@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nsh.core.codes import binarize, pack, unpack
-from nsh.core.errors import ExportError
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import ExportError
 from nsh.export.graph import ImageToEmbedding, to_bytes
 from nsh.serving.session import open_session
+from nsh.system.progress import Progress, no_progress
 
 IMAGES = 256  # how many images the gate wants
 BATCH_SIZES = (1, 2, 7, 64)

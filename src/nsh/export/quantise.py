@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 
 BATCH = 16  # calibration images at once
 STEM_END = "Conv"  # the first one reads the normalised pixels: what it loses, all later layers lose

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from nsh.core.errors import ExportError
+from nsh.errors import ExportError
 
 State = Mapping[str, Tensor]
 

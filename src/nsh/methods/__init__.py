@@ -1,16 +1,16 @@
 """The methods by name. A new one is one file, one test with an oracle, and one line in `METHODS`.
 
 A method's file is imported when it is asked for, so that a stage depends on the code of its own method alone.
-Whoever imports this room computes with the fixed kernels of `nsh.core.kernels`.
+Whoever imports this room computes with the fixed kernels of `nsh.system.kernels`.
 """
 
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from nsh.core.errors import ConfigError
-from nsh.core.kernels import fix_kernels
+from nsh.errors import ConfigError
 from nsh.methods.base import HashHead, Loop, Method, Objective, Report, Schedule, TrainingData
+from nsh.system.kernels import fix_kernels
 
 fix_kernels()
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.base import HashHead
 
 ROUNDS = 20  # of k-means; the anchors need to cover the images, not to be the best centres

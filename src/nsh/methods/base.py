@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 
 Report = Callable[[dict[str, float]], None]  # called once an epoch or iteration: {"epoch": 1, "loss": ..., ...}
 

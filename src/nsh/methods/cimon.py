@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.anchors import find_anchors, nearest_anchors
 from nsh.methods.base import Objective, TrainingData
 from nsh.methods.gradient import GradientMethod, draw_images

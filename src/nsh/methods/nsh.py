@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
 from nsh.methods.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
 from nsh.methods.gradient import draw_layers

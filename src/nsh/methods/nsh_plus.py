@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.base import HashHead, Loop, Objective, Report, TrainingData
 from nsh.methods.binary import straight_through
 from nsh.methods.draws import Draws

@@ -9,7 +9,7 @@ Ours: images have unit length first, as for ITQ.
 
 from dataclasses import dataclass
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.base import HashHead, Loop, Report, TrainingData
 from nsh.methods.binary import rounding_error
 from nsh.methods.heads import UnitHead, unit_features

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.binary import sign
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.methods.base import HashHead, Loop, Report, TrainingData
 from nsh.methods.heads import UnitHead, unit_features
 from nsh.methods.rotation import principal_directions

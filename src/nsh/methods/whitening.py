@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 
 RIDGE = 1.0  # of the views' covariance, as a share of its mean variance: 0.001 and 0.1 make worse neighbours
 FLOOR = 1e-3  # the least ridge, as a share of the images' mean variance: views may be equal

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
-from nsh.core.files import read_json
 from nsh.core.metrics import CURVES
+from nsh.errors import DataError
+from nsh.system.files import read_json
 
 Columns = dict[str, NDArray[np.float64]]
 

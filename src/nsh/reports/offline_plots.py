@@ -7,9 +7,9 @@ a page that carries them, and `plots.html_template` in .dvc/config points at it.
 import argparse
 from pathlib import Path
 
-from nsh.core.command import run_command
-from nsh.core.errors import ConfigError
-from nsh.core.files import write_text
+from nsh.errors import ConfigError
+from nsh.system.command import run_command
+from nsh.system.files import write_text
 
 VEGA_LITE = "5.20"  # of the schema that DVC's chart templates and ours name (v5)
 

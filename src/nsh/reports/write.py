@@ -5,12 +5,12 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from nsh.core.files import write_json, write_text
-from nsh.core.folders import atomic_folder
 from nsh.reports import pictures
 from nsh.reports.markdown import results_markdown
 from nsh.reports.measured import Heading, Measured
 from nsh.reports.numbers import merged_curve, merged_training, results_csv
+from nsh.system.files import write_json, write_text
+from nsh.system.folders import atomic_folder
 
 
 def write_reports(folder: Path, measured: Sequence[Measured], heading: Heading, *, retrieval: Figure) -> None:

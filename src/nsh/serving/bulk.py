@@ -20,8 +20,6 @@ import numpy as np
 
 from nsh.core.codes import code_bytes
 from nsh.core.codes_writer import CodesWriter, locked
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.files import write_text
 from nsh.core.former_codes import set_aside
 from nsh.core.manifest import (
     HEADER,
@@ -34,11 +32,13 @@ from nsh.core.manifest import (
     manifest_path,
     read_document,
 )
-from nsh.core.progress import Progress, no_progress
-from nsh.core.threads import map_ordered
+from nsh.errors import ConfigError, DataError
 from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.sources import ImageList
+from nsh.system.files import write_text
+from nsh.system.progress import Progress, no_progress
+from nsh.system.threads import map_ordered
 
 SHARD_ROWS = 4096
 """What a run that is cut may lose."""

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes_writer import CodesWriter
-from nsh.core.errors import UnreadableImage
-from nsh.core.files import sha256_bytes
 from nsh.core.former_codes import FormerCodes, Known
 from nsh.core.manifest import Entry
+from nsh.errors import UnreadableImage
 from nsh.serving.encoder import Encoder
 from nsh.serving.sources import ImageList
+from nsh.system.files import sha256_bytes
 
 State = Literal["kept", "new", "changed"]
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.errors import CodesError, UnreadableImage
-from nsh.core.files import write_text
 from nsh.core.hamming import fill_distances, to_words
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import load_image
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import CodesError, UnreadableImage
+from nsh.system.files import write_text
+from nsh.system.progress import Progress, no_progress
 
 SHOWN_GROUPS = 200
 SHOWN_IMAGES = 24

@@ -22,13 +22,13 @@ from PIL import Image
 
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.core.errors import CodesError, ConfigError, UnreadableImage
-from nsh.core.files import sha256_file
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import ImageSource, load_image, to_input
-from nsh.core.threads import map_ordered
+from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.session import CPU, open_session
+from nsh.system.files import sha256_file
+from nsh.system.threads import map_ordered
 
 OUTPUTS = ["code", "logit", "embedding"]
 BATCH = 16

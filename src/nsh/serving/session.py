@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from nsh.core.errors import CodesError, ConfigError
+from nsh.errors import CodesError, ConfigError
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"

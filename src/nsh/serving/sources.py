@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.fetch import download
-from nsh.core.files import expand_home
 from nsh.core.image_files import NO_IMAGE, SUFFIXES, Exclude, describe, is_image, is_utf8, walk
 from nsh.core.names import find_path, read_list
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import ConfigError, DataError
+from nsh.system.fetch import download
+from nsh.system.files import expand_home
+from nsh.system.progress import Progress, no_progress
 
 LIST = "-"
 """The argument that stands for a list on standard input."""

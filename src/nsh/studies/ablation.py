@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any
 
 from nsh.config import Params, read_params
-from nsh.core.command import run_command
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.studies.cells import Cell, make_cell
@@ -27,6 +26,7 @@ from nsh.studies.command import (
 )
 from nsh.studies.document import made_with, mean_text, write_raw, write_section
 from nsh.studies.summary import Summary, difference
+from nsh.system.command import run_command
 
 BITS = (16, 32, 64)
 METRIC = "mAP_at_1000"

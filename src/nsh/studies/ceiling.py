@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from nsh.core.errors import DataError
-from nsh.core.files import read_json, write_json
 from nsh.core.metrics import cosine_map
-from nsh.core.progress import Progress
 from nsh.data.split import read_part
+from nsh.errors import DataError
 from nsh.studies.measure import K
 from nsh.studies.sources import code_digest
 from nsh.studies.workspace import Workspace
+from nsh.system.files import read_json, write_json
+from nsh.system.progress import Progress
 
 
 def measure_ceiling(workspace: Workspace, *, progress: Progress) -> dict[str, float]:

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.config import Params, change
-from nsh.core.errors import ConfigError
-from nsh.core.files import read_json
+from nsh.errors import ConfigError
 from nsh.studies.measure import K, digest_of
 from nsh.studies.workspace import Workspace
+from nsh.system.files import read_json
 
 LIBRARIES = ("torch", "numpy")
 LOOK_AGAIN = 0.1  # seconds

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nsh.config import Params
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.studies.cells import Cell, read_requests, read_results, run_cells
 from nsh.studies.summary import Summary
 from nsh.studies.workspace import SETTINGS, Workspace, prepare

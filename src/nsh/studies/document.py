@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nsh.core.files import atomic_path, write_text
 from nsh.studies.cells import Result
 from nsh.studies.summary import Summary
 from nsh.studies.workspace import SETTINGS
+from nsh.system.files import atomic_path, write_text
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
 STUDIES = ("ablation", "sweep", "figures")

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from nsh.config import read_params
 from nsh.core.codes import unpack
-from nsh.core.command import run_command
-from nsh.core.errors import DataError
 from nsh.core.metrics import CURVES
 from nsh.data.split import read_header, read_part
+from nsh.errors import DataError
 from nsh.reports import paper
 from nsh.reports.measured import Measured, read_columns
 from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
@@ -23,6 +22,7 @@ from nsh.studies.document import made_with, write_picture, write_section
 from nsh.studies.pictures import draw_codes
 from nsh.studies.table import BITS, make_cells
 from nsh.studies.workspace import Workspace
+from nsh.system.command import run_command
 
 METHODS = ("nsh", "nsh_plus", "itq", "agh", "cibhash")
 CODES_METHODS, CODES_BITS = ("nsh_plus", "nsh"), (32, 64)

@@ -23,15 +23,15 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.core.codes import binarize, pack
-from nsh.core.command import run_command
-from nsh.core.errors import DataError
-from nsh.core.files import write_json, write_text
-from nsh.core.folders import atomic_folder
 from nsh.core.metrics.evaluation import Evaluation, evaluate
 from nsh.core.metrics.tables import to_csv
 from nsh.data.split import read_part
+from nsh.errors import DataError
 from nsh.methods import HashHead, TrainingData, create
 from nsh.studies.sources import code_digest
+from nsh.system.command import run_command
+from nsh.system.files import write_json, write_text
+from nsh.system.folders import atomic_folder
 from nsh.training.loop import CachedViewLoop
 from nsh.training.reproducible import reproducible
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from nsh.config import Params, read_params
-from nsh.core.command import run_command
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.reports.pictures import to_png
@@ -27,6 +26,7 @@ from nsh.studies.command import (
 from nsh.studies.document import made_with, mean_text, write_picture, write_raw, write_section
 from nsh.studies.pictures import Panel, draw_sweep
 from nsh.studies.summary import Summary
+from nsh.system.command import run_command
 
 BITS = 32
 METRIC = "mAP_at_1000"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsh.config import Params, read_params
-from nsh.core.command import run_command
-from nsh.core.files import read_json
 from nsh.core.metrics import Difference
 from nsh.data.split import read_header
 from nsh.methods import METHODS
@@ -31,6 +29,8 @@ from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write
 from nsh.studies.summary import Summary, difference, interval
 from nsh.studies.sweep import SHORT
 from nsh.studies.workspace import Workspace
+from nsh.system.command import run_command
+from nsh.system.files import read_json
 from nsh.terminal import show_progress
 
 BITS = (16, 32, 64)

@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from nsh.config import Params, change
-from nsh.core.errors import ConfigError, DataError
-from nsh.core.files import read_json, sha256_file, write_json, write_text
+from nsh.errors import ConfigError, DataError
 from nsh.studies.sources import code_digest
+from nsh.system.files import read_json, sha256_file, write_json, write_text
 
 STUDIES, PIPELINE = Path(".cache/studies"), Path("pipeline")
 STAGES = ("download", "split", "embed")

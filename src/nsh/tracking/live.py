@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsh.config import Params
-from nsh.core.errors import NonFiniteLoss
-from nsh.core.files import sha256_file
+from nsh.errors import NonFiniteLoss
+from nsh.system.files import sha256_file
 from nsh.tracking.lineage import revision_tags
 from nsh.tracking.results import Pair, numbers
 from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, log_metrics

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nsh.config import Params
-from nsh.core.errors import TrackingError
+from nsh.errors import TrackingError
 from nsh.tracking.lineage import changed_parameters, revision_tags
 from nsh.tracking.registration import register
 from nsh.tracking.results import Pair, Results, read_results

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from nsh.core.errors import TrackingError
-from nsh.core.files import atomic_path, sha256_file
+from nsh.errors import TrackingError
+from nsh.system.files import atomic_path, sha256_file
 from nsh.tracking.moved import to_path
 from nsh.tracking.packaging import ENCODER_FILE
 from nsh.tracking.registration import CHALLENGER, alias_version

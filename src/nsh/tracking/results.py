@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsh.core.errors import TrackingError
-from nsh.core.files import read_json, sha256_file
 from nsh.core.metrics import CURVES
+from nsh.errors import TrackingError
+from nsh.system.files import read_json, sha256_file
 
 TABLES = (*CURVES, "average_precision")  # in metrics/curves/
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from nsh.core.errors import TrackingError
-from nsh.core.files import atomic_path
-from nsh.core.loopback import is_loopback
+from nsh.errors import TrackingError
+from nsh.system.files import atomic_path
+from nsh.system.loopback import is_loopback
 from nsh.tracking.moved import artifact_root, follow_move
 
 if TYPE_CHECKING:

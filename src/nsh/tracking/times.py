@@ -1,4 +1,4 @@
-"""How long the stages took whose results are here now. Each notes its own time (`nsh.core.command.run_stage`)."""
+"""How long the stages took whose results are here now. Each notes its own time (`nsh.system.command.run_stage`)."""
 
 import json
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from nsh.config import Params
-from nsh.core.command import TIMES
-from nsh.core.errors import TrackingError
+from nsh.errors import TrackingError
+from nsh.system.command import TIMES
 from nsh.tracking.lineage import changed_values, read_lock
 
 

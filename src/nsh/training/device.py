@@ -2,7 +2,7 @@
 
 import torch
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 
 def choose_device(name: str) -> str:

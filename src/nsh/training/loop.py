@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nsh.core.errors import TrainingError
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import TrainingError
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
+from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import collect_facts, fingerprint
 from nsh.training.pairs import read_pairs
 from nsh.training.reproducible import reproducible

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
+from nsh.errors import DataError, UnreadableImage
 
 Load = Callable[[str], Image.Image]
 """An id to its image, upright 8-bit RGB; called by several threads at once."""

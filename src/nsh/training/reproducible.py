@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from nsh.core.errors import TrainingError
-from nsh.core.kernels import KERNELS, are_fixable, fix_kernels
+from nsh.errors import TrainingError
+from nsh.system.kernels import KERNELS, are_fixable, fix_kernels
 
 _BRANCH, _COMPATIBLE = 1, 3  # of MKL's conditional numerical reproducibility, as its header numbers them
 
@@ -19,7 +19,7 @@ def reproducible(threads: int) -> Iterator[None]:
     """Fixed threads, fixed and deterministic kernels inside, the caller's settings again outside.
 
     Raises:
-        TrainingError: torch has already computed with other kernels than `nsh.core.kernels` fixes.
+        TrainingError: torch has already computed with other kernels than `nsh.system.kernels` fixes.
     """
     fix_kernels()
     _check_kernels()

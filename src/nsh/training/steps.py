@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from nsh.core.codes import binarize, pack
-from nsh.core.errors import NonFiniteLoss
-from nsh.core.files import atomic_path
 from nsh.core.metrics.balance import bit_figures
+from nsh.errors import NonFiniteLoss
 from nsh.methods.base import HashHead, Objective
+from nsh.system.files import atomic_path
 from nsh.training.pairs import Pair
 
 

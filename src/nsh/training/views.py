@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
 from nsh.core.preprocess import to_input
-from nsh.core.progress import Progress, no_progress
-from nsh.core.threads import map_in_threads
+from nsh.errors import DataError
+from nsh.system.progress import Progress, no_progress
+from nsh.system.threads import map_in_threads
 from nsh.training.augment import augment, view_generator
 from nsh.training.reading import Load, read_image
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nsh.core import hamming
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 from nsh.serving.index import Filter, Index, approximate
 
 ENCODER = "a" * 64

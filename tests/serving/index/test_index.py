@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 from nsh.serving.index import Filter, Index, writer
 
 ENCODER = "a" * 64

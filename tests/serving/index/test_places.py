@@ -11,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from nsh.core.errors import (
+from nsh.errors import (
     IndexBusy,
     IndexDamaged,
     IndexFull,

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from nsh.core.errors import DataError
+from nsh.errors import DataError
 from nsh.serving.index.table import read_metadata
 
 

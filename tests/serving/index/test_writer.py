@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core.errors import CodesError, IndexBusy
+from nsh.errors import CodesError, IndexBusy
 from nsh.serving.index import Index, snapshot, store, writer
 
 ENCODER = "a" * 64
@@ -264,7 +264,7 @@ LOOK = """
 import mmap, os, sys
 import numpy as np
 from pathlib import Path
-from nsh.core.errors import CodesError, IndexBusy
+from nsh.errors import CodesError, IndexBusy
 from nsh.serving.index import Index
 if os.getuid() == 0:
     os.setuid(65534)  # nobody: no right of a file stops root

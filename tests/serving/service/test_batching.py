@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.waiting import PATIENCE
 
-from nsh.core.errors import UnreadableImage
+from nsh.errors import UnreadableImage
 from nsh.serving.service.batching import Batcher
 
 

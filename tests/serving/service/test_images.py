@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import UnreadableImage
+from nsh.errors import UnreadableImage
 from nsh.serving.service import images
 from nsh.serving.service.metrics import Metrics
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 from nsh.serving.service.settings import Settings
 
 PATHS = {"model": Path("encoder.onnx"), "index": Path("index")}

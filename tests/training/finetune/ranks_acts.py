@@ -22,8 +22,8 @@ from tests.training.finetune.tiny import (
 )
 from tests.waiting import await_sigterm
 
-from nsh.core.progress import no_progress
 from nsh.methods import Objective, create
+from nsh.system.progress import no_progress
 from nsh.training.augment import augment, view_generator
 from nsh.training.finetune.fabric import open_fabric
 from nsh.training.finetune.images import Pair, TrainingImages

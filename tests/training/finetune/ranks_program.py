@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.waiting import PATIENCE
 
-from nsh.core.command import run_command
+from nsh.system.command import run_command
 from nsh.training.finetune import ranks
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.training.finetune.tiny import SIZE, make_images
 
 from nsh.core.preprocess import to_input
-from nsh.core.progress import no_progress
+from nsh.system.progress import no_progress
 from nsh.training.finetune.augment_batch import augment
 from nsh.training.finetune.draws import draw_views
 from nsh.training.finetune.fabric import open_fabric

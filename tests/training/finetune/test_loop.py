@@ -15,7 +15,7 @@ from tests.training.finetune.tiny import (
     make_tiny,
 )
 
-from nsh.core.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
+from nsh.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
 from nsh.methods import Schedule, TrainingData, create
 from nsh.methods.gradient import CleanObjective
 from nsh.training.finetune.run import Run

@@ -13,7 +13,7 @@ from tests.training.finetune.ranks_acts import OBJECTIVES, build, make_pair
 from tests.training.finetune.tiny import fit, make_loop, make_network
 from tests.waiting import PATIENCE
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 from nsh.training.finetune.ranks import are_started, check_ranks, count_ranks, this_rank
 
 ROOT = Path(__file__).parents[3]

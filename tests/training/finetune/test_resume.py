@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.training.finetune.tiny import all_weights, are_equal, fit, make_loop
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.training.finetune.run import Position, Run
 
 ROOT = Path(__file__).parents[3]
@@ -165,7 +165,7 @@ PROGRAM = """
     import sys
     from pathlib import Path
 
-    from nsh.core.command import run_command
+    from nsh.system.command import run_command
     from tests.training.finetune.tiny import fit, make_loop, make_tiny
     from tests.waiting import await_sigterm
 

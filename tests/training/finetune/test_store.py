@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nsh.core.errors import DataError, UnreadableImage
-from nsh.core.files import read_json
 from nsh.core.preprocess import to_input
-from nsh.core.progress import no_progress
+from nsh.errors import DataError, UnreadableImage
+from nsh.system.files import read_json
+from nsh.system.progress import no_progress
 from nsh.training.finetune import store as module
 from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.store import begin_store, fill_store, name_store, open_store

@@ -7,12 +7,12 @@ row). Floats hardly tie, so no tie-aware figure is given. Knows nothing of files
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import ConfigError, DataError
 from nsh.core.hamming import query_blocks
 from nsh.core.metrics.precision import average_precision, ratio
 from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
 from nsh.core.ordering import smallest
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import ConfigError, DataError
+from nsh.system.progress import Progress, no_progress
 
 _WIDE_ROWS = 4096  # of the gallery that are float64 at once
 

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes
-from nsh.core.errors import CodesError, ConfigError
 from nsh.core.hamming import fill_distances, query_blocks, to_words
 from nsh.core.metrics.balance import bit_figures
 from nsh.core.metrics.figures import CURVE_DEPTH, RADIUS, Figures, retrieval_figures
 from nsh.core.metrics.ranking import rank_block, sample_ranks
 from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
 from nsh.core.metrics.tables import CURVES, Table
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import CodesError, ConfigError
+from nsh.system.progress import Progress, no_progress
 
 
 @dataclass(frozen=True)

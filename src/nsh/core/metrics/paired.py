@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
+from nsh.errors import DataError
 
 DRAWS = 2_000
 TIE = 2  # standard errors below which a difference says nothing

@@ -6,7 +6,7 @@ Knows nothing of codes or rankings.
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import DataError
+from nsh.errors import DataError
 
 _MASKS = (np.uint8, np.uint16, np.uint32, np.uint64)
 

@@ -10,7 +10,7 @@ from nsh.core.limits import MAX_PIXELS
 from nsh.serving.commands.encode import Excluded, MaxPixels, Model
 
 if TYPE_CHECKING:
-    from nsh.core.errors import UnreadableImage
+    from nsh.errors import UnreadableImage
     from nsh.serving.duplicates import Group
 
 SOME_FAILED = 1
@@ -49,13 +49,13 @@ def duplicates(
     """
     import numpy as np
 
-    from nsh.core.errors import UnreadableImage
-    from nsh.core.files import try_to_write
     from nsh.core.image_files import describe
+    from nsh.errors import UnreadableImage
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
     from nsh.serving.sources import LIST, find_model, list_images
+    from nsh.system.files import try_to_write
 
     if report is not None:
         try_to_write(report)

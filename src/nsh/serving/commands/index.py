@@ -41,9 +41,9 @@ def build(
     Example:
     nsh index build codes --index index --metadata labels.csv
     """
-    from nsh.core.errors import CodesError
-    from nsh.core.folders import atomic_folder, is_empty
+    from nsh.errors import CodesError
     from nsh.serving.index import Index
+    from nsh.system.folders import atomic_folder, is_empty
 
     if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
@@ -130,8 +130,8 @@ def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], a
 
 
 def _read(folders: list[Path]) -> "list[Codes]":
-    from nsh.core.errors import CodesError
     from nsh.core.manifest import read_codes
+    from nsh.errors import CodesError
 
     sources = [read_codes(folder) for folder in folders]
     digests = {source.header["encoder_sha256"]: folder for source, folder in zip(sources, folders, strict=True)}
@@ -156,8 +156,8 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
 
 def _find(index: "Index", name: str) -> str:
     """The id of the index that a name means; the name where there is none."""
-    from nsh.core.errors import UnknownItem
     from nsh.core.names import spellings
+    from nsh.errors import UnknownItem
 
     for spelling in spellings(name):
         with suppress(UnknownItem):

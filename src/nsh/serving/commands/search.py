@@ -45,7 +45,7 @@ def search(
     """
     import numpy as np
 
-    from nsh.core.errors import UnreadableImage
+    from nsh.errors import UnreadableImage
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
     from nsh.serving.index import Index
@@ -76,7 +76,7 @@ def search(
 
 
 def _filter(prefix: str | None, where: str | None) -> "Filter":
-    from nsh.core.errors import ConfigError
+    from nsh.errors import ConfigError
     from nsh.serving.index import Filter
 
     column, equals, value = (where or "").partition("=")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 T = TypeVar("T")
 

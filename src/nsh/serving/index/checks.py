@@ -3,8 +3,8 @@
 import operator
 from collections.abc import Mapping, Sequence
 
-from nsh.core.errors import CodesError
 from nsh.core.names import listed
+from nsh.errors import CodesError
 
 
 def check_ids(ids: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, code_bytes
-from nsh.core.errors import CodesError
+from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
 from nsh.serving.index import store, writer
 from nsh.serving.index.checks import check_ids, check_metadata

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nsh.core.errors import IndexBusy, IndexDamaged, IndexFull, IndexMisplaced, IndexReadOnly, IndexUnusable
-from nsh.core.mounts import file_system
-from nsh.core.places import is_full
+from nsh.errors import IndexBusy, IndexDamaged, IndexFull, IndexMisplaced, IndexReadOnly, IndexUnusable
+from nsh.system.mounts import file_system
+from nsh.system.places import is_full
 
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs")
 """File systems whose locks and mapped files an index cannot trust."""

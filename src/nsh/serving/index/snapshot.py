@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.files import sha256_file
-from nsh.core.places import blaming
 from nsh.serving.index.refusals import damaged
 from nsh.serving.index.store import Version
+from nsh.system.files import sha256_file
+from nsh.system.places import blaming
 
 FOLDER = "snapshots"
 KEEP = 2

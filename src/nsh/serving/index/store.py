@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import IndexMissing
+from nsh.errors import IndexMissing
 from nsh.serving.index.refusals import check_place, convert_wal, damaged, read_only, translating
 
 FILE = "index.sqlite"

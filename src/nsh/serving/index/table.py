@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsh.core.errors import DataError
 from nsh.core.names import Matches, listed, match
+from nsh.errors import DataError
 
 KEY = "id"
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, code_bytes
-from nsh.core.errors import CodesError, UnknownItem
+from nsh.errors import CodesError, UnknownItem
 from nsh.serving.index import snapshot, store
 from nsh.serving.index.checks import whole
 from nsh.serving.index.exact import Found, nearest, within

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError, UnknownItem
-from nsh.core.folders import is_empty
 from nsh.core.names import listed
+from nsh.errors import CodesError, UnknownItem
 from nsh.serving.index import approximate, snapshot, store
 from nsh.serving.index.view import read_lists
+from nsh.system.folders import is_empty
 
 
 class Change(NamedTuple):

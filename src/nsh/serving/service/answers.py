@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from nsh.core.codes import check_codes
-from nsh.core.errors import CodesError, UnreadableImage
+from nsh.errors import CodesError, UnreadableImage
 from nsh.serving.index import Hit
 from nsh.serving.service.batching import Outcome
 from nsh.serving.service.problems import Problem

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 import nsh
-from nsh.core.errors import IndexUnusable
+from nsh.errors import IndexUnusable
 from nsh.serving.service import items, routes
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import UnreadableImage
+from nsh.errors import UnreadableImage
 
 Outcome = NDArray[np.uint8] | UnreadableImage
 Job = tuple[bytes, "asyncio.Future[Outcome]"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.errors import UnreadableImage
 from nsh.core.preprocess import load_image, to_input
+from nsh.errors import UnreadableImage
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.batching import Outcome
 from nsh.serving.service.metrics import Metrics

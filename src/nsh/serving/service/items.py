@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from nsh.core.errors import CodesError, IndexUnusable, UnreadableImage
+from nsh.errors import CodesError, IndexUnusable, UnreadableImage
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of

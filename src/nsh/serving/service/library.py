@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.errors import CodesError, IndexFull, UnknownItem
+from nsh.errors import CodesError, IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Filter, Hit, Index, View
 from nsh.serving.service.metrics import Metrics

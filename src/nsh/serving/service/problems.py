@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from nsh.core.errors import IndexBusy, IndexDamaged, IndexFull, IndexReadOnly, IndexUnusable
+from nsh.errors import IndexBusy, IndexDamaged, IndexFull, IndexReadOnly, IndexUnusable
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from starlette.responses import PlainTextResponse, Response
 
 import nsh
-from nsh.core.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
+from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
 from nsh.serving.index import Filter
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.observe import record_of

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from nsh.core.errors import ConfigError
-from nsh.core.files import write_text
+from nsh.errors import ConfigError
 from nsh.serving.service.address import url_of
 from nsh.serving.service.app import create_app
 from nsh.serving.service.connections import Connection, ConnectionLimits
@@ -17,6 +16,7 @@ from nsh.serving.service.limits import LINGER_SECONDS
 from nsh.serving.service.logs import log, start_logs
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
+from nsh.system.files import write_text
 
 
 class _Server(uvicorn.Server):

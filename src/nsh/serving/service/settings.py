@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nsh.core.errors import ConfigError
 from nsh.core.limits import MAX_PIXELS
+from nsh.errors import ConfigError
 
 MIB = 1024 * 1024
 MIN_TOKEN = 16

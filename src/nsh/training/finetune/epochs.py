@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nsh.core.progress import Progress
 from nsh.methods.base import Report, Schedule
+from nsh.system.progress import Progress
 from nsh.training.finetune.gather import agree, gather
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard

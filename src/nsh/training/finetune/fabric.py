@@ -11,7 +11,7 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import distributed
 
-from nsh.core.errors import TrainingError
+from nsh.errors import TrainingError
 from nsh.training.finetune.ranks import count_here, count_ranks, this_rank
 
 _BROKEN = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe", re.IGNORECASE)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nsh.core.preprocess import to_input
-from nsh.core.progress import Progress
-from nsh.core.threads import map_in_threads
+from nsh.system.progress import Progress
+from nsh.system.threads import map_in_threads
 from nsh.training.finetune.augment_batch import augment
 from nsh.training.finetune.draws import draw_views
 from nsh.training.finetune.files import ImageFiles

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from nsh.core.errors import TrainingError
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import TrainingError
 from nsh.methods.base import Objective, Report, Schedule, TrainingData
+from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import Facts, collect_facts, fingerprint
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric

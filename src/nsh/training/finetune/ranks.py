@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from nsh.core.errors import ConfigError
+from nsh.errors import ConfigError
 
 NOTICE = 10.0  # seconds that the others have to find out for themselves, and say so, when a rank has failed
 GRACE = 40.0  # seconds that a rank has to end after it was asked to

@@ -16,8 +16,8 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from nsh.core.errors import NonFiniteLoss, TrainingError
-from nsh.core.files import atomic_path, read_json, write_json
+from nsh.errors import NonFiniteLoss, TrainingError
+from nsh.system.files import atomic_path, read_json, write_json
 from nsh.training.checkpoint import Facts, list_differences
 from nsh.training.finetune.images import Pair
 from nsh.training.finetune.module import FineTuning

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nsh.core.threads import map_in_threads
+from nsh.system.threads import map_in_threads
 from nsh.training.finetune.order import Rows
 from nsh.training.finetune.store import SHARD, Store
 

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core import metadata, opening, preprocess, samples
-from nsh.core.files import atomic_path, read_json, sha256_bytes, write_json
 from nsh.core.preprocess import to_input
-from nsh.core.progress import Progress
-from nsh.core.threads import map_in_threads
+from nsh.system.files import atomic_path, read_json, sha256_bytes, write_json
+from nsh.system.progress import Progress
+from nsh.system.threads import map_in_threads
 from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.order import Rows
 

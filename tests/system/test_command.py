@@ -12,8 +12,8 @@ from tests.waiting import PATIENCE
 
 SCRIPT = """
 import errno, os, signal, sys, time
-from nsh.core.command import run_command, run_stage
-from nsh.core.errors import CodesError
+from nsh.system.command import run_command, run_stage
+from nsh.errors import CodesError
 
 def main():
     {body}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.waiting import PATIENCE
 
-from nsh.core.threads import map_in_threads, map_ordered
+from nsh.system.threads import map_in_threads, map_ordered
 
 
 @settings(deadline=None, max_examples=30)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from nsh.core.errors import DownloadError
-from nsh.core.loopback import is_loopback
-from nsh.core.progress import Progress, no_progress
+from nsh.errors import DownloadError
+from nsh.system.loopback import is_loopback
+from nsh.system.progress import Progress, no_progress
 
 CACHE = Path(".cache/nsh/download")
 """Where the download stage keeps what has arrived until the stage is done."""

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from nsh.core import errors
+from nsh import errors
 
 CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == errors.__name__]
 

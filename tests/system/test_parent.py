@@ -16,7 +16,7 @@ subprocess.run([sys.executable, *sys.argv[1:]])
 STAGE = """
 import os, sys
 {before}
-from nsh.core.command import run_stage
+from nsh.system.command import run_stage
 {between}
 
 def main():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nsh.core.folders import atomic_folder, is_empty
+from nsh.system.folders import atomic_folder, is_empty
 
 
 def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_the_former_folder_is_replaced_whole(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from nsh.core import folders
+from nsh.system import folders
 with folders.atomic_folder(Path(sys.argv[1])) as partial:
     (partial / "half").write_text("half")
     os.kill(os.getpid(), 9)

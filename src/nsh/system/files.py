@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nsh.core.partial import check_written, reserve_file
-from nsh.core.places import blaming
+from nsh.system.partial import check_written, reserve_file
+from nsh.system.places import blaming
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core.files import atomic_path, try_to_write, write_text
-from nsh.core.mounts import file_system, is_mount_point
-from nsh.core.places import explain
+from nsh.system.files import atomic_path, try_to_write, write_text
+from nsh.system.mounts import file_system, is_mount_point
+from nsh.system.places import explain
 
 
 @pytest.fixture

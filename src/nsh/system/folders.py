@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nsh.core.mounts import is_mount_point
-from nsh.core.partial import clear_leftovers, is_partial, reserve_folder
-from nsh.core.places import blaming
+from nsh.system.mounts import is_mount_point
+from nsh.system.partial import clear_leftovers, is_partial, reserve_folder
+from nsh.system.places import blaming
 
 RESERVED = "lost+found"
 """What a fresh file system holds by itself."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsh.core.files import atomic_path, read_json, sha256_bytes, sha256_file, write_json, write_text
+from nsh.system.files import atomic_path, read_json, sha256_bytes, sha256_file, write_json, write_text
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from nsh.core.errors import NshError
-from nsh.core.files import atomic_path
-from nsh.core.parent import end_with_dvc
-from nsh.core.places import explain
+from nsh.errors import NshError
+from nsh.system.files import atomic_path
+from nsh.system.parent import end_with_dvc
+from nsh.system.places import explain
 
 USAGE_EXIT_CODE = 2
 READER_GONE_EXIT_CODE = 128 + signal.SIGPIPE

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core import fetch
-from nsh.core.errors import DownloadError
-from nsh.core.loopback import is_loopback
+from nsh.errors import DownloadError
+from nsh.system import fetch
+from nsh.system.loopback import is_loopback
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 DIGEST = "sha256:" + hashlib.sha256(CONTENT).hexdigest()

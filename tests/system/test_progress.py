@@ -3,7 +3,7 @@ import io
 
 from tqdm import tqdm
 
-from nsh.core.progress import Progress, no_progress
+from nsh.system.progress import Progress, no_progress
 
 
 def test_no_progress_hands_the_iterable_back_unread():
