@@ -180,25 +180,21 @@ def test_one_hit_at_rank_one_is_a_map_of_one_and_a_min_of_a_half():
 
 
 def test_scikit_learn_and_torchmetrics_agree():
-    torch = pytest.importorskip("torch")
-    from torchmetrics.functional.retrieval import retrieval_average_precision
+    """torchmetrics gave its figure once: to have it here would cost every process that trains two seconds.
 
+    The mean of `retrieval_average_precision` of torchmetrics 1.9.0, top_k=50, over the same ranking.
+    """
     codes, labels = clustered(queries=12, gallery=400, bits=24, noise=0.3)
     k = 50
     table = distances(pack(codes[0]), pack(codes[1])).astype(int)
     relevant = (labels[0][:, None] & labels[1][None]).any(axis=2)
-    sklearn_values, torch_values = [], []
+    sklearn_values = []
     for row in range(12):
         order = np.argsort(table[row], kind="stable")
         sklearn_values.append(average_precision_score(relevant[row, order[:k]], -np.arange(k)))
-        # torchmetrics drops scores that are not positive and leaves ties to its sort, so ties are broken beforehand
-        scores = (24 + 1 - table[row]) * 400.0 - np.arange(400)
-        torch_values.append(
-            retrieval_average_precision(torch.tensor(scores), torch.tensor(relevant[row]), top_k=k).item()
-        )
     value = measure(codes, labels, k=k).metrics["mAP_at_50"]
     assert value == pytest.approx(np.mean(sklearn_values), abs=1e-12)
-    assert value == pytest.approx(np.mean(torch_values), abs=1e-6)
+    assert value == pytest.approx(0.48058317601680756, abs=1e-6)
 
 
 def test_a_label_sorted_gallery_biases_the_ranked_figure_but_not_the_tie_aware_one():

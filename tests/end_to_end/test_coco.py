@@ -22,9 +22,10 @@ def test_the_coco_profile_runs_on_real_coco(tmp_path: Path) -> None:
     project.run("tools/use_profile", "coco-sample")
     params = yaml.safe_load((tmp_path / "params.yaml").read_text())
     params["matrix"] = {"methods": ["itq"], "bits": [16]}
+    params["embed"]["views"] = 2
     params["backbone"].update(name="resnet18", weights="none", image_size=32)
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    output = project.run("dvc", "repro")
+    output = project.run("dvc", "repro", "evaluate@itq-16")
     assert "name 159 images with a label, of 122218 published" in output
     assert project.json("data/split/split.json")["counts"] == {"train": 100, "query": 32, "gallery": 127}
     protocol = project.json("metrics/itq-16.json")["protocol"]

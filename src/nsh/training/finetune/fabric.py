@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import distributed
 
 from nsh.errors import TrainingError
@@ -21,8 +21,7 @@ def open_fabric(device: str) -> Fabric:
     """This rank's device, and its connection to the others where there are any."""
     kind, _, index = device.partition(":")
     ranks = count_ranks()
-    for room in ("fabric", "pytorch"):
-        logging.getLogger(f"lightning.{room}").setLevel(logging.WARNING)  # without its greetings
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # without its greetings
     if ranks == 1:  # one process, also inside a cluster's job
         fabric = Fabric(accelerator=kind, devices=[int(index)] if index else 1, plugins=[LightningEnvironment()])
     else:

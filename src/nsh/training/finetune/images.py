@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -3,7 +3,6 @@
 from typing import Self
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -14,7 +13,7 @@ from nsh.training.finetune.pooling import fix_pooling
 from nsh.training.finetune.recipe import Recipe
 
 
-class FineTuning(LightningModule):
+class FineTuning(nn.Module):
     """Any objective, behind a network that learns with it."""
 
     def __init__(self, network: nn.Module, objective: Objective, *, recipe: Recipe, learning_rate: float) -> None:
@@ -37,17 +36,13 @@ class FineTuning(LightningModule):
         if recipe.compile:
             network.compile()
 
-    def training_step(self, pair: Pair) -> dict[str, Tensor]:
+    def forward(self, pair: Pair) -> dict[str, Tensor]:
         """The objective's terms of the global batch, "loss" first, from this rank's part of it."""
         rows, first, second = pair
         views = self.embed(torch.cat([first, second])).chunk(2)
         first, second = (gather(view) for view in views)
         with torch.autocast(first.device.type, enabled=False):
             return self.objective.tune(gather(rows), first, second)
-
-    def validation_step(self, pair: Pair) -> dict[str, Tensor]:
-        """The same terms."""
-        return self.training_step(pair)
 
     def embed(self, images: Tensor) -> Tensor:
         """Embeddings [n, d], in the network's own precision, of this rank's images, uint8 [n, S, S, 3]."""

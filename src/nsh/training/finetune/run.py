@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from nsh.errors import NonFiniteLoss, TrainingError
@@ -100,7 +100,7 @@ class Run:
             NonFiniteLoss: names epoch and images.
         """
         rows, first, second = (part.to(self.fabric.device) for part in pair)
-        loss: float = self.step_module.validation_step((rows, first, second))["loss"].item()
+        loss: float = self.step_module((rows, first, second))["loss"].item()
         if not math.isfinite(loss):
             raise NonFiniteLoss(
                 f"the loss became {loss} after epoch {self.position.epoch + 1} on the held-out images in rows "
@@ -121,7 +121,7 @@ class Run:
         torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step]).generate_state(1)[0]))
         rows, first, second = (part.to(self.fabric.device) for part in pair)
         self.optimiser.zero_grad()
-        terms: Terms = self.step_module.training_step((rows, first, second))
+        terms: Terms = self.step_module((rows, first, second))
         doubts = [
             Doubt(
                 terms["loss"],
