@@ -3,9 +3,9 @@
     python benchmarks/sorted_nce.py
 
 Three forms of the same loss: E built as Eq. 5 is written; E-free with a row of P for every rank; E-free with a row for
-every distinct distance, which is what `nsh.methods.sorted_nce` does. Times are medians of interleaved rounds, in CPU
-time, which one thread on a busy machine does not stretch. Memory is the peak of a process of its own, above what it
-held before the loss was computed (read from /proc: Linux only).
+every distinct distance, which is what `nsh.objectives.sorting.sorted_nce` does. Times are medians of interleaved
+rounds, in CPU time, which one thread on a busy machine does not stretch. Memory is the peak of a process of its own,
+above what it held before the loss was computed (read from /proc: Linux only).
 """
 
 import argparse
@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.binary import straight_through
-from nsh.methods.softsort import affinity, permutation
-from nsh.methods.sorted_nce import SMALLEST_LENGTH, sorted_cosines, sorted_nce
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.sorting.softsort import affinity, permutation
+from nsh.objectives.sorting.sorted_nce import SMALLEST_LENGTH, sorted_cosines, sorted_nce
 
 BATCHES = (50, 128, 256)
 BITS, D_Z, TAU_S, TAU_C, POSITIVES = 32, 1024, 0.1, 0.1, 2

@@ -20,7 +20,7 @@ from nsh.core.codes import code_bytes
 from nsh.errors import DataError
 from nsh.export import tuned
 from nsh.methods import Loop, Method, TrainingData, create
-from nsh.methods.heads import to_bytes
+from nsh.objectives.heads.linear import to_bytes
 from nsh.system.command import run_stage
 from nsh.system.files import atomic_path, read_json, write_json
 from nsh.system.progress import no_progress

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import onnx
     from torch import nn
 
+    from nsh.objectives.base import TrainingData
+
 fix_kernels()  # before any test uses torch: what tests compute is the same on every processor
 
 # An example that is slow on a busy machine is no fault; pytest-timeout stops what hangs. The examples are the same ones
@@ -124,6 +126,21 @@ def _operators_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(functools.cache(ONNXRegistry.from_torchlib)))
         yield
+
+
+@pytest.fixture(scope="session")
+def draw_clusters() -> "Callable[..., TrainingData]":
+    """A function that draws features around five centres, as a rectified network has them, and three noisy views."""
+    from nsh.objectives.base import TrainingData
+
+    def draw(count: int = 60, dim: int = 12, seed: int = 0) -> TrainingData:
+        generator = np.random.default_rng(seed)
+        centres = 2 * generator.normal(size=(5, dim))
+        features = np.abs(centres[np.arange(count) % 5] + generator.normal(size=(count, dim)))
+        views = features[:, None] + 0.2 * generator.normal(size=(count, 3, dim))
+        return TrainingData(features.astype(np.float32), views.astype(np.float16))
+
+    return draw
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from torch.nn import functional
 from nsh.methods import TrainingData
 from nsh.methods.ablations import ABLATIONS
 from nsh.methods.nsh import Nsh
-from nsh.methods.softsort import affinity
+from nsh.objectives.sorting.softsort import affinity
 
 N, BITS, M, TAU_S, TAU_C = 8, 6, 2, 0.1, 0.2
 PARAMETERS = {
@@ -251,7 +251,7 @@ def test_the_single_bottleneck_s_gradient_is_that_of_the_equations_with_codes_fo
     one, other = objective.look(first, second)
     scores = affinity(one.code, other.code)
     levels = scores.sort(dim=1, descending=True).values
-    # a level's gradient is shared by its ties, as in nsh.methods.softsort
+    # a level's gradient is shared by its ties, as in nsh.objectives.sorting.softsort
     tied = (levels.unsqueeze(2) == scores.detach().unsqueeze(1)).float()
     levels = levels.detach() + ((tied * (scores - scores.detach()).unsqueeze(1)).sum(2) / tied.sum(2))
     shares = ((levels.unsqueeze(2) - scores.unsqueeze(1)).abs() / -TAU_S).softmax(dim=2)

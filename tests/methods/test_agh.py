@@ -7,8 +7,8 @@ from tests.methods.closed_form import draw_classes, no_loop
 
 from nsh.errors import TrainingError
 from nsh.methods.agh import Agh, find_cuts
-from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
-from nsh.methods.heads import unit_features
+from nsh.objectives.graphs.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
+from nsh.objectives.heads.linear import unit_features
 
 
 def fit(data, *, bits=6, layers=1, anchors=20, nearest=3, seed=0):

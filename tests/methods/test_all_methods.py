@@ -14,7 +14,7 @@ from nsh.errors import TrainingError
 from nsh.export import graph
 from nsh.methods import METHODS, create
 from nsh.methods.ablations import ABLATIONS
-from nsh.methods.heads import to_bytes
+from nsh.objectives.heads.linear import to_bytes
 from nsh.serving.session import open_session
 from nsh.training.loop import CachedViewLoop
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nsh.methods.cibhash import CibHash, divergence
-from nsh.methods.ntxent import ntxent
+from nsh.objectives.contrast import ntxent
 
 PARAMETERS = {
     "epochs": 2,

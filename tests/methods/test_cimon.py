@@ -9,7 +9,7 @@ import torch
 
 from nsh.errors import TrainingError
 from nsh.methods.cimon import Cimon, cluster, confidence, consistency, guide, spectral_vectors
-from nsh.methods.ntxent import ntxent
+from nsh.objectives.contrast import ntxent
 
 PARAMETERS = {
     "epochs": 2,

@@ -9,9 +9,9 @@ from tests.methods.closed_form import draw_classes, no_loop
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
 from nsh.methods.dgh import Dgh, climb, find_codes, nearest_target, start
-from nsh.methods.heads import unit_features
+from nsh.objectives.graphs.anchors import AnchorGraph, build_graph, eigenfunctions, inverse
+from nsh.objectives.heads.linear import unit_features
 
 
 def draw_graph(count=120, anchors=20, seed=0):

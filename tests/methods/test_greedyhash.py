@@ -2,8 +2,8 @@
 
 import torch
 
-from nsh.methods.cosine_structure import cosine_structure
 from nsh.methods.greedyhash import GreedyHash
+from nsh.objectives.graphs.cosine_structure import cosine_structure
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "penalty": 0.1}
 

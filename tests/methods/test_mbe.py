@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nsh.methods.cosine_structure import cosine_structure
 from nsh.methods.mbe import Mbe, halve
+from nsh.objectives.graphs.cosine_structure import cosine_structure
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "gamma": 6.0}
 

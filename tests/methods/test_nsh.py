@@ -9,12 +9,12 @@ from torch.nn import functional
 
 from nsh.errors import TrainingError
 from nsh.methods import TrainingData
-from nsh.methods.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
 from nsh.methods.itq import Itq
 from nsh.methods.nsh import SIMILARITIES, Nsh
-from nsh.methods.perceptron import PerceptronHead
-from nsh.methods.softsort import affinity
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce, sorted_products
+from nsh.objectives.heads.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
+from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.sorting.softsort import affinity
+from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce, sorted_products
 
 PARAMETERS = {
     "epochs": 2,

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from nsh.methods import create
-from nsh.methods.heads import to_bytes
+from nsh.objectives.heads.linear import to_bytes
 from nsh.system.kernels import are_fixable
 from nsh.training.loop import CachedViewLoop
 from nsh.training.reproducible import reproducible

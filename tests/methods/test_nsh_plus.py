@@ -7,13 +7,13 @@ from torch.nn import functional
 
 from nsh.errors import TrainingError
 from nsh.methods import TrainingData
-from nsh.methods.binary import straight_through
-from nsh.methods.heads import to_bytes
-from nsh.methods.neighbours import share_neighbours
 from nsh.methods.nsh_plus import NshPlus
-from nsh.methods.ntxent import ntxent
-from nsh.methods.softsort import affinity
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
+from nsh.objectives.contrast import ntxent
+from nsh.objectives.graphs.neighbours import share_neighbours
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.heads.linear import to_bytes
+from nsh.objectives.sorting.softsort import affinity
+from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce
 from nsh.training.loop import CachedViewLoop
 
 PARAMETERS = {

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from nsh.methods.draws import Draws
 from nsh.methods.sgh import Sgh, draw_bits
+from nsh.objectives.draws import Draws
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-2, "alpha": 0.1, "beta": 0.01}
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from nsh.methods.draws import Draws
 from nsh.methods.tbh import Tbh, criticise, normalised_graph
+from nsh.objectives.draws import Draws
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "hidden": 16, "latent": 7}
 

@@ -17,7 +17,7 @@ from tests.training.finetune import tiny
 
 from nsh.config import read_params
 from nsh.methods import TrainingData, create
-from nsh.methods.heads import to_bytes
+from nsh.objectives.heads.linear import to_bytes
 from nsh.training import reproducible as room
 from nsh.training.loop import CachedViewLoop
 

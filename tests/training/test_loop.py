@@ -15,7 +15,7 @@ from nsh.core.codes import binarize, pack
 from nsh.core.metrics import evaluate
 from nsh.errors import NonFiniteLoss, TrainingError
 from nsh.methods import TrainingData, create
-from nsh.methods.heads import to_bytes
+from nsh.objectives.heads.linear import to_bytes
 from nsh.training import loop as loop_module
 from nsh.training.loop import CachedViewLoop
 from nsh.training.steps import Run

@@ -20,7 +20,7 @@ Ablation = Literal[
 
 
 class Gradient(Block):
-    """What the rivals that learn by gradient share (see `nsh.methods.gradient`)."""
+    """What the rivals that learn by gradient share (see `nsh.objectives.gradient`)."""
 
     epochs: Count
     batch: Annotated[Whole, Field(ge=2)]
@@ -28,7 +28,7 @@ class Gradient(Block):
 
 
 class SortedList(Gradient):
-    """What methods share whose loss has positives at the head of a sorted list (see `nsh.methods.sorted_nce`)."""
+    """What methods share whose loss has positives at the head of a sorted list (see `nsh.objectives.sorting`)."""
 
     m: Count
     tau_c: Positive
@@ -142,7 +142,7 @@ class Tbh(Gradient):
 
 
 class AnchorBlock(Block):
-    """What methods on an anchor graph share (see `nsh.methods.anchors`)."""
+    """What methods on an anchor graph share (see `nsh.objectives.graphs.anchors`)."""
 
     anchors: Count
     nearest: Count

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from nsh.errors import ConfigError
-from nsh.methods.base import HashHead, Loop, Method, Objective, Report, Schedule, TrainingData
+from nsh.objectives.base import HashHead, Loop, Method, Objective, Report, Schedule, TrainingData
 from nsh.system.kernels import fix_kernels
 
 fix_kernels()

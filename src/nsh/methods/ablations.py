@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.heads import StandardisedHead
 from nsh.methods.nsh import Nsh, NshObjective, View
-from nsh.methods.ntxent import ntxent
-from nsh.methods.softsort import affinity, choose
+from nsh.objectives.contrast import ntxent
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.sorting.softsort import affinity, choose
 
 DECODER_HIDDEN = 1024  # as in TBH, whose decoder the paper compares its own with
 

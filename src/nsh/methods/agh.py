@@ -18,9 +18,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
-from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.heads import unit_features
+from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.graphs.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
+from nsh.objectives.heads.linear import unit_features
 
 LEAST_CUT = 1e-9  # of edges between the two sides, as a share of all; less is rounding
 

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.binary import straight_through
-from nsh.methods.gradient import GradientMethod
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.ntxent import ntxent
-from nsh.methods.perceptron import PerceptronHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.contrast import ntxent
+from nsh.objectives.gradient import GradientMethod
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import PerceptronHead
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,11 +25,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.anchors import find_anchors, nearest_anchors
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.gradient import GradientMethod, draw_images
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.ntxent import ntxent
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.contrast import ntxent
+from nsh.objectives.gradient import GradientMethod, draw_images
+from nsh.objectives.graphs.anchors import find_anchors, nearest_anchors
+from nsh.objectives.heads.linear import StandardisedHead
 
 BINS = 100  # of the histogram of distances, over [0, 1)
 ROUNDS = 30  # of the subspace iteration

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.gradient import GradientMethod
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.perceptron import BalancedPerceptronHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import GradientMethod
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import BalancedPerceptronHead
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.binary import sign, straight_through
-from nsh.methods.gradient import GradientMethod
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import GradientMethod
+from nsh.objectives.heads.binary import sign, straight_through
+from nsh.objectives.heads.linear import StandardisedHead
 
 
 @dataclass(frozen=True, kw_only=True)

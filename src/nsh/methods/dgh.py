@@ -9,7 +9,7 @@ need not be, and the best code of all is a constant. In turns: of given Y, B <- 
 gradient is 0 staying what it is, until none changes; of given B, the best Y in closed form (section 3). A new image
 gets the bits that its neighbours in the graph vote for: sgn(W^T z(x)) with W = Lambda^-1 Z^T B. The start is DGH-R, of
 the paper's two the one that led higher: the smoothest functions H and their eigenvalues Theta, turned by the R that
-maximises tr(R^T Theta H^T B). That is ITQ's problem (`nsh.methods.rotation`) on H Theta.
+maximises tr(R^T Theta H^T B). That is ITQ's problem (`nsh.objectives.closed_forms.rotation`) on H Theta.
 
 What we do differently: images have unit length first, as for ITQ. The paper stops where the objective hardly rises; we
 go on until no code changes. That ends by itself: A is positive semi-definite, so the objective rises with every change.
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
-from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.binary import sign
-from nsh.methods.heads import unit_features
-from nsh.methods.rotation import minimise_quantisation
+from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.closed_forms.rotation import minimise_quantisation
+from nsh.objectives.graphs.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
+from nsh.objectives.heads.binary import sign
+from nsh.objectives.heads.linear import unit_features
 
 ROTATIONS = 100  # of the start
 LEAST_GRADIENT = 1e-9  # entries of 2 A B are in [-2, 2]; less is rounding, and could turn a bit to and fro for ever

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.binary import sign, straight_through
-from nsh.methods.cosine_structure import cosine_structure
-from nsh.methods.gradient import CleanObjective, GradientMethod
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import CleanObjective, GradientMethod
+from nsh.objectives.graphs.cosine_structure import cosine_structure
+from nsh.objectives.heads.binary import sign, straight_through
+from nsh.objectives.heads.linear import StandardisedHead
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ Large-Scale Image Retrieval", TPAMI 2013. A closed-form rival: it sees clean fea
 
 from dataclasses import dataclass
 
-from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.heads import UnitHead, unit_features
-from nsh.methods.rotation import learn_projection
+from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.closed_forms.rotation import learn_projection
+from nsh.objectives.heads.linear import UnitHead, unit_features
 
 
 @dataclass(frozen=True, kw_only=True)

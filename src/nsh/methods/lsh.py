@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.binary import rounding_error
-from nsh.methods.heads import UnitHead, unit_features
+from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.heads.binary import rounding_error
+from nsh.objectives.heads.linear import UnitHead, unit_features
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.cosine_structure import cosine_structure
-from nsh.methods.gradient import CleanObjective, GradientMethod
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import CleanObjective, GradientMethod
+from nsh.objectives.graphs.cosine_structure import cosine_structure
+from nsh.objectives.heads.linear import StandardisedHead
 
 
 @dataclass(frozen=True, kw_only=True)

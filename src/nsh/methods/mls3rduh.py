@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.gradient import CleanObjective, GradientMethod, draw_images
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import CleanObjective, GradientMethod, draw_images
+from nsh.objectives.heads.linear import StandardisedHead
 
 WIDER = 1.5  # neighbours on the manifold to neighbours by cosine
 LEAST = 1e-4  # a cosine that is no more than this joins nobody

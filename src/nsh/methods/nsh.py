@@ -24,14 +24,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
-from nsh.methods.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
-from nsh.methods.gradient import draw_layers
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.perceptron import PerceptronHead
-from nsh.methods.rotation import learn_projection
-from nsh.methods.softsort import affinity
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce, sorted_products
+from nsh.objectives.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
+from nsh.objectives.closed_forms.rotation import learn_projection
+from nsh.objectives.gradient import draw_layers
+from nsh.objectives.heads.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.sorting.softsort import affinity
+from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce, sorted_products
 
 SIMILARITIES = {"cosine": sorted_cosines, "product": sorted_products}
 QUANTISERS = {"norm": quantisation, "squared": squared_quantisation, "mean": mean_quantisation}

@@ -7,16 +7,18 @@ latents in that order.
 What is ours:
 
 - A pair is a view of an image and a view of one of its neighbours, which share most neighbours with it
-  (`nsh.methods.neighbours`), not two views of one image. It is this that brings most.
-- Embeddings are projected on the directions in which images differ and their views do not (`nsh.methods.whitening`);
-  neighbours are found there, and the hash head starts from there, with a hidden layer.
+  (`nsh.objectives.graphs.neighbours`), not two views of one image. It is this that brings most.
+- Embeddings are projected on the directions in which images differ and their views do not
+  (`nsh.objectives.closed_forms.whitening`); neighbours are found there, and the hash head starts from there, with a
+  hidden layer.
 - An image's latent is what it is in the first of these directions, and is not learned: the sorted list then tells the
   codes which images resemble each other. A latent head beside the hash head helped at 16 bits alone
   (docs/experiments.md).
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
   alone ended at chance. L_R, which would pull at bits that are balanced already, is left out.
-- Lists are longer than a batch: a queue holds the codes and latents of the steps before (`nsh.methods.sorted_queue`).
+- Lists are longer than a batch: a queue holds the codes and latents of the steps before
+  (`nsh.objectives.sorting.sorted_queue`).
 - The loss is symmetric: either side of a pair is the anchor once.
 """
 
@@ -29,17 +31,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.base import HashHead, Loop, Objective, Report, TrainingData
-from nsh.methods.binary import straight_through
-from nsh.methods.draws import Draws
-from nsh.methods.gradient import GradientMethod, draw_layers
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.neighbours import share_neighbours
-from nsh.methods.ntxent import ntxent
-from nsh.methods.perceptron import PerceptronHead
-from nsh.methods.softsort import affinity
-from nsh.methods.sorted_queue import Queue, level_cosines, level_nce
-from nsh.methods.whitening import discriminant_directions
+from nsh.objectives.base import HashHead, Loop, Objective, Report, TrainingData
+from nsh.objectives.closed_forms.whitening import discriminant_directions
+from nsh.objectives.contrast import ntxent
+from nsh.objectives.draws import Draws
+from nsh.objectives.gradient import GradientMethod, draw_layers
+from nsh.objectives.graphs.neighbours import share_neighbours
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.sorting.softsort import affinity
+from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
 
 SIGHT = 32  # directions, of the most telling, in which neighbours are looked for: more of them find worse ones
 

@@ -10,10 +10,10 @@ Ours: images have unit length first, as for ITQ.
 from dataclasses import dataclass
 
 from nsh.errors import TrainingError
-from nsh.methods.base import HashHead, Loop, Report, TrainingData
-from nsh.methods.binary import rounding_error
-from nsh.methods.heads import UnitHead, unit_features
-from nsh.methods.rotation import principal_directions
+from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.closed_forms.rotation import principal_directions
+from nsh.objectives.heads.binary import rounding_error
+from nsh.objectives.heads.linear import UnitHead, unit_features
 
 LEAST_SPREAD = 1e-6  # of images of unit length along a direction; less is rounding
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.binary import sign
-from nsh.methods.gradient import CleanObjective, GradientMethod
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.perceptron import BalancedPerceptronHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import CleanObjective, GradientMethod
+from nsh.objectives.heads.binary import sign
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import BalancedPerceptronHead
 
 GRID = 100_001  # points of the numerical integration
 

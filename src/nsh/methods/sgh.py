@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.draws import Draws
-from nsh.methods.gradient import CleanObjective, GradientMethod
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.draws import Draws
+from nsh.objectives.gradient import CleanObjective, GradientMethod
+from nsh.objectives.heads.linear import StandardisedHead
 
 
 @dataclass(frozen=True, kw_only=True)

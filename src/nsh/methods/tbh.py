@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.draws import Draws
-from nsh.methods.gradient import CleanObjective, GradientMethod
-from nsh.methods.heads import StandardisedHead
-from nsh.methods.perceptron import PerceptronHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.draws import Draws
+from nsh.objectives.gradient import CleanObjective, GradientMethod
+from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.heads.perceptron import PerceptronHead
 
 POWER = 1.4  # of the similarity on an edge; the paper's
 

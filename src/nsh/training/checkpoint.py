@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.core.nested import flatten
-from nsh.methods.base import TrainingData
+from nsh.objectives.base import TrainingData
 
 Facts = Mapping[str, Any]
 """Everything a run's result depends on, by name; blocks may be nested, and JSON can write it all."""
@@ -50,7 +50,7 @@ def _digest_data(data: TrainingData) -> str:
 
 
 def _digest_code() -> str:
-    """Of the files that decide how a head is trained: this room and the methods'."""
+    """Of the files that decide how a head is trained: this room, the methods and what they share."""
     package = Path(__file__).parents[1]
-    sources = sorted(path for room in ("methods", "training") for path in (package / room).rglob("*.py"))
+    sources = sorted(path for room in ("methods", "objectives", "training") for path in (package / room).rglob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()

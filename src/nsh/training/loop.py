@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nsh.errors import TrainingError
-from nsh.methods.base import Objective, Report, Schedule, TrainingData
+from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import collect_facts, fingerprint
 from nsh.training.pairs import read_pairs
@@ -28,7 +28,7 @@ WATCHED = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class CachedViewLoop:
-    """A `nsh.methods.base.Loop` over the cached views of a frozen backbone.
+    """A `nsh.objectives.base.Loop` over the cached views of a frozen backbone.
 
     Attributes:
         cache: folder for partial state, which stays until `clear`.

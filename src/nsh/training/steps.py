@@ -10,7 +10,7 @@ from torch import Tensor
 from nsh.core.codes import binarize, pack
 from nsh.core.metrics.balance import bit_figures
 from nsh.errors import NonFiniteLoss
-from nsh.methods.base import HashHead, Objective
+from nsh.objectives.base import HashHead, Objective
 from nsh.system.files import atomic_path
 from nsh.training.pairs import Pair
 

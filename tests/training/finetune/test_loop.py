@@ -17,7 +17,7 @@ from tests.training.finetune.tiny import (
 
 from nsh.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
 from nsh.methods import Schedule, TrainingData, create
-from nsh.methods.gradient import CleanObjective
+from nsh.objectives.gradient import CleanObjective
 from nsh.training.finetune.run import Run
 
 

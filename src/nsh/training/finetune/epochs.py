@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from nsh.methods.base import Report, Schedule
+from nsh.objectives.base import Report, Schedule
 from nsh.system.progress import Progress
 from nsh.training.finetune.gather import agree, gather
 from nsh.training.finetune.images import TrainingImages

@@ -1,6 +1,6 @@
 """The loop for methods that learn by gradient, on images: backbone and objective are trained together, end to end.
 
-It is the other `nsh.methods.base.Loop` beside `nsh.training.loop`, and knows neither methods, data sets nor trackers.
+It is the other `nsh.objectives.base.Loop` beside `nsh.training.loop`, and knows no method, data set or tracker.
 The result depends on network, objective, images, schedule, recipe, seed, kind of device, threads and number of ranks.
 
 Validation needs no label: it is the objective itself, on images that are never trained on and whose two views are the
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from nsh.errors import TrainingError
-from nsh.methods.base import Objective, Report, Schedule, TrainingData
+from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import Facts, collect_facts, fingerprint
 from nsh.training.finetune.epochs import Epochs
@@ -34,7 +34,7 @@ from nsh.training.reproducible import reproducible
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningLoop:
-    """A `nsh.methods.base.Loop` that leaves the tuned network in place.
+    """A `nsh.objectives.base.Loop` that leaves the tuned network in place.
 
     Attributes:
         network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from nsh.methods.base import Objective
+from nsh.objectives.base import Objective
 from nsh.training.finetune.gather import gather
 from nsh.training.finetune.images import Pair
 from nsh.training.finetune.pooling import fix_pooling

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nsh.errors import TrainingError
-from nsh.methods.binary import sign
+from nsh.objectives.heads.binary import sign
 
 
 def learn_projection(

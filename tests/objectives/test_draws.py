@@ -2,7 +2,7 @@
 
 import torch
 
-from nsh.methods.draws import Draws
+from nsh.objectives.draws import Draws
 
 
 def test_noise_is_uniform_new_each_time_and_the_same_for_the_same_seed():

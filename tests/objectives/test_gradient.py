@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from nsh.methods.base import Objective, TrainingData
-from nsh.methods.gradient import CleanObjective, GradientMethod, draw_images, draw_layers
-from nsh.methods.heads import to_bytes
-from nsh.methods.perceptron import BalancedPerceptronHead
+from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.gradient import CleanObjective, GradientMethod, draw_images, draw_layers
+from nsh.objectives.heads.linear import to_bytes
+from nsh.objectives.heads.perceptron import BalancedPerceptronHead
 from nsh.training.loop import CachedViewLoop
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.base import HashHead, TrainingData
+from nsh.objectives.base import HashHead, TrainingData
 
 CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the average feature counts as constant
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from nsh.errors import TrainingError
-from nsh.methods import whitening
-from nsh.methods.whitening import discriminant_directions
+from nsh.objectives.closed_forms import whitening
+from nsh.objectives.closed_forms.whitening import discriminant_directions
 
 
 def draw(count=300, dim=5, seed=0):

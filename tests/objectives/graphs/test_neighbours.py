@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.neighbours import nearest, share_neighbours
+from nsh.objectives.graphs.neighbours import nearest, share_neighbours
 
 
 def draw(count, dim=3, seed=0):
@@ -45,7 +45,7 @@ def test_an_image_that_lies_between_two_groups_is_nobodys_first_choice():
 def test_more_images_than_are_looked_at_at_once(monkeypatch):
     features = draw(23)
     whole = share_neighbours(features, count=4)
-    monkeypatch.setattr("nsh.methods.neighbours.CHUNK", 5)
+    monkeypatch.setattr("nsh.objectives.graphs.neighbours.CHUNK", 5)
     assert torch.equal(share_neighbours(features, count=4), whole)
 
 

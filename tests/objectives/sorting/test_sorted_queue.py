@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.methods.binary import straight_through
-from nsh.methods.softsort import affinity
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce
-from nsh.methods.sorted_queue import Queue, level_cosines, level_nce
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.sorting.softsort import affinity
+from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce
+from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
 
 
 def draw(count, length, bits, d_z, seed=0):

@@ -6,16 +6,16 @@ scores, codes and latents, no network.
 
 Codes of d_b bits have at most d_b + 1 distances, so that a list of thousands has few different ranks. All that Eq. 6
 asks of a list is the cosine at each of these levels and how many ranks stand there: the cost grows with the length of
-the list, not with its square as in `nsh.methods.sorted_nce`, whose values these are (in exact arithmetic).
+the list, not with its square as in `nsh.objectives.sorting.sorted_nce`, whose values these are (in exact arithmetic).
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.draws import Counter
-from nsh.methods.softsort import choose, distinct
-from nsh.methods.sorted_nce import SMALLEST_LENGTH
+from nsh.objectives.draws import Counter
+from nsh.objectives.sorting.softsort import choose, distinct
+from nsh.objectives.sorting.sorted_nce import SMALLEST_LENGTH
 
 
 class Queue(Counter):
@@ -54,7 +54,7 @@ def level_cosines(
         items: latents that are gathered, float [N, d_z], rows of unit length.
         anchors: float [n, d_z], rows of unit length.
         tau_s: SoftSort temperature.
-        most: levels that a row may have, see `nsh.methods.softsort.distinct`.
+        most: levels that a row may have, see `nsh.objectives.sorting.softsort.distinct`.
 
     Returns:
         float [n, L] in [-1, 1], most similar level first, and float [n, L]: how many ranks it holds, N in a row.

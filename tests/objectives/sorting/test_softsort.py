@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsh.methods.softsort import affinity, choose, distinct, permutation
+from nsh.objectives.sorting.softsort import affinity, choose, distinct, permutation
 
 
 def draw_codes(count, bits, seed):

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.base import HashHead
+from nsh.objectives.base import HashHead
 
 ROUNDS = 20  # of k-means; the anchors need to cover the images, not to be the best centres
 CHUNK = 1024  # images whose squares are held at once

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.binary import mean_quantisation, quantisation, sign, squared_quantisation, straight_through
+from nsh.objectives.heads.binary import mean_quantisation, quantisation, sign, squared_quantisation, straight_through
 
 
 def slow_quantisation(first, second):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.cosine_structure import cosine_structure
+from nsh.objectives.graphs.cosine_structure import cosine_structure
 
 
 def cosine(a, b):

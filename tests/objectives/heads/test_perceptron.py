@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nsh.methods.perceptron import BalancedPerceptronHead, PerceptronHead
+from nsh.objectives.heads.perceptron import BalancedPerceptronHead, PerceptronHead
 
 
 def draw_features(count=40, dim=5):

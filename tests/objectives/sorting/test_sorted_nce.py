@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.methods.binary import straight_through
-from nsh.methods.softsort import affinity, permutation
-from nsh.methods.sorted_nce import sorted_cosines, sorted_nce, sorted_products
+from nsh.objectives.heads.binary import straight_through
+from nsh.objectives.sorting.softsort import affinity, permutation
+from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce, sorted_products
 
 
 def draw(count, bits, d_z, seed, dtype=torch.float64):

@@ -12,7 +12,7 @@ so that two Gram matrices [n, n] replace the latents, and tied ranks, which have
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.methods.softsort import choose, distinct
+from nsh.objectives.sorting.softsort import choose, distinct
 
 SMALLEST_LENGTH = 1e-8  # of a gathered latent; latents may cancel in the soft mean
 

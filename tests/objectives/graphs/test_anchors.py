@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.methods.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions, find_anchors, inverse
+from nsh.objectives.graphs.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions, find_anchors, inverse
 
 
 def draw_features(count=60, dim=7, seed=0):
@@ -86,11 +86,11 @@ def slow_k_means(features, centres, rounds):
 
 def test_anchors_are_centres_of_k_means(monkeypatch):
     features = draw_features()
-    monkeypatch.setattr("nsh.methods.anchors.ROUNDS", 0)
+    monkeypatch.setattr("nsh.objectives.graphs.anchors.ROUNDS", 0)
     start = find_anchors(features, count=9, seed=4)
     assert all(bool((features == row).all(dim=1).any()) for row in start)
     assert len(start.unique(dim=0)) == 9
-    monkeypatch.setattr("nsh.methods.anchors.ROUNDS", 3)
+    monkeypatch.setattr("nsh.objectives.graphs.anchors.ROUNDS", 3)
     expected = slow_k_means(features.numpy(), list(start.numpy()), 3)
     np.testing.assert_allclose(find_anchors(features, count=9, seed=4).numpy(), expected)
 

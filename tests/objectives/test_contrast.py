@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.ntxent import ntxent
+from nsh.objectives.contrast import ntxent
 
 
 def slow_ntxent(first, second, temperature):

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from nsh.methods.heads import StandardisedHead, UnitHead, draw_uniform, to_bytes
+from nsh.objectives.heads.linear import StandardisedHead, UnitHead, draw_uniform, to_bytes
 
 
 def draw_features(count, dim, seed=0):

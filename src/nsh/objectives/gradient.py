@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nsh.methods.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
-from nsh.methods.heads import StandardisedHead, draw_uniform
+from nsh.objectives.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
+from nsh.objectives.heads.linear import StandardisedHead, draw_uniform
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from nsh.methods.heads import StandardisedHead
+from nsh.objectives.heads.linear import StandardisedHead
 
 
 class PerceptronHead(StandardisedHead):

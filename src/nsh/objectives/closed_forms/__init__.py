@@ -1,0 +1,1 @@
+"""What has a closed form: principal directions, rotations, whitening."""
