@@ -65,7 +65,7 @@ def test_itq_and_a_hidden_layer_are_refused_together(values: dict, tmp_path: Pat
 
 
 def test_every_ablation_that_is_allowed_exists() -> None:
-    from nsh.methods.ablations import ABLATIONS
+    from nsh.objectives.sorting.ablations import ABLATIONS
 
     assert list(get_args(Ablation)) == ["none", *ABLATIONS]
 

@@ -13,8 +13,8 @@ from nsh.core.codes import pack
 from nsh.errors import TrainingError
 from nsh.export import graph
 from nsh.methods import METHODS, create
-from nsh.methods.ablations import ABLATIONS
 from nsh.objectives.heads.linear import to_bytes
+from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.serving.session import open_session
 from nsh.training.loop import CachedViewLoop
 

@@ -73,7 +73,7 @@ def test_the_loss_is_the_contrast_of_the_bits_and_the_weighted_divergence(draw_c
 def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):
     objective, first, second = build(draw_clusters())
     objective(first, second)["contrast"].backward()
-    hidden = objective.head.hide(torch.cat([first, second]))
+    hidden = objective.head.hide(objective.head.standardise(torch.cat([first, second])))
     chances = objective.head.linear(hidden).sigmoid()
     codes = torch.where(chances > 0.5, 1.0, -1.0).requires_grad_()
     ntxent(*codes.chunk(2), temperature=0.3).backward()

@@ -103,7 +103,7 @@ def test_the_anchor_is_view_two_and_what_is_gathered_is_view_one():
 
 def test_the_literal_temperature_is_the_code_length():
     objective, first, second = build(bits=16, tau_s="d_b")
-    assert objective.tau_s == 16.0
+    assert objective.loss.tau_s == 16.0
     assert objective(first, second)["sorted_nce"].item() == pytest.approx(math.log(8 - 2 + 1), abs=0.3)
 
 

@@ -42,7 +42,7 @@ def build(data, *, bits=8, seed=0, **changes):
 def outputs(objective, first, second):
     both = torch.cat([first, second])
     head = objective.head
-    codes = straight_through(head.balance(head.linear(head.hide(both))).tanh()).chunk(2)
+    codes = straight_through(head.balance(head.linear(head.hide(head.standardise(both)))).tanh()).chunk(2)
     return codes, functional.normalize(head.standardise(both)[:, :4], dim=1).chunk(2)
 
 

@@ -62,13 +62,17 @@ def test_a_blind_critic_loses_two_coin_tosses():
     assert loss.item() == pytest.approx(2 * math.log(2))
 
 
+def hide(head, embeddings):
+    return head.hide(head.standardise(embeddings))
+
+
 def test_the_reconstruction_is_the_decoder_on_the_convolved_latents(draw_clusters):
     data = draw_clusters()
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
     inputs, targets = torch.from_numpy(data.features[:16]).split(8)
     terms = objective.terms(inputs, targets)
     bits = (objective.head(inputs) > 0).float()
-    latents = objective.latent(objective.head.hide(inputs)).sigmoid()
+    latents = objective.latent(hide(objective.head, inputs)).sigmoid()
     mixed = (torch.tensor(slow_graph(bits.tolist())) @ objective.convolution(latents)).sigmoid()
     error = (objective.decoder(mixed) - objective.head.standardise(targets)).square().sum() / 2
     torch.testing.assert_close(terms["reconstruction"], error)
@@ -86,7 +90,7 @@ def test_one_critic_judges_bits_by_coins_and_the_other_latents_by_uniform_noise(
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=7)
     features, draws = torch.from_numpy(data.features[:8]), Draws(seed=7)
     bits = (objective.head(features) > 0).float()
-    mixed = objective.convolution(objective.latent(objective.head.hide(features)).sigmoid())
+    mixed = objective.convolution(objective.latent(hide(objective.head, features)).sigmoid())
     latents = (torch.tensor(slow_graph(bits.tolist())) @ mixed).sigmoid()
     coins, noise = (draws.uniform(8, 5) > 0.5).float(), draws.uniform(8, 7)
     expected = say_which(objective.code_critic, bits, coins) + say_which(objective.latent_critic, latents, noise)
@@ -98,7 +102,7 @@ def test_the_gradient_of_the_bits_is_handed_on_to_their_chances(draw_clusters):
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=0)
     features = torch.from_numpy(data.features[:8])
     objective.terms(features, features)["reconstruction"].backward()
-    hidden = objective.head.hide(features).detach()
+    hidden = hide(objective.head, features).detach()
     chances = objective.head.linear(hidden).sigmoid().detach()
     bits = (chances > 0.5).float().requires_grad_()
     latents = (normalised_graph(bits) @ objective.convolution(objective.latent(hidden).sigmoid())).sigmoid()

@@ -16,7 +16,7 @@ Ablation = Literal[
     "no_softsort_latents",
     "multi_label_nce",
 ]
-"""What is taken out of NSH (see `nsh.methods.ablations`)."""
+"""What is taken out of NSH (see `nsh.objectives.sorting.ablations`)."""
 
 
 class Gradient(Block):

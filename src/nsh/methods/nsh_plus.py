@@ -35,7 +35,7 @@ from nsh.objectives.base import HashHead, Loop, Objective, Report, TrainingData
 from nsh.objectives.closed_forms.whitening import discriminant_directions
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.draws import Draws
-from nsh.objectives.gradient import GradientMethod, draw_layers
+from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.graphs.neighbours import share_neighbours
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.heads.linear import StandardisedHead
@@ -55,12 +55,23 @@ class WhitenedHead(PerceptronHead):
     directions: Tensor
 
     def __init__(self, dim: int, bits: int, *, hidden: int, directions: int) -> None:
-        StandardisedHead.__init__(self, dim, bits)
         kept = min(directions, dim)
+        super().__init__(dim, bits, hidden=hidden, inputs=kept)
         self.register_buffer("directions", torch.zeros(dim, kept))
-        self.hidden = nn.Linear(kept, hidden)
-        self.linear = nn.Linear(hidden, bits)
         self.balance = nn.BatchNorm1d(bits, affine=False)
+
+    @torch.no_grad()
+    def fit_inputs(self, data: TrainingData) -> None:
+        """Take mean and scale, then the directions of standardised training images.
+
+        Raises:
+            TrainingError: all training images have the same embedding.
+        """
+        super().fit_inputs(data)
+        scale = self.scale.double()
+        features = (torch.from_numpy(data.features).double() - self.mean) / scale
+        count = self.directions.shape[1]
+        self.directions.copy_(discriminant_directions(features, data.views, scale=scale, count=count))
 
     def standardise(self, embeddings: Tensor) -> Tensor:
         """Embeddings float32 [n, dim] to their whitened projections, float32 [n, directions]."""
@@ -68,23 +79,7 @@ class WhitenedHead(PerceptronHead):
 
     def finish(self, hidden: Tensor) -> Tensor:
         """Logits float32 [n, bits] of the hidden layer, float32 [n, hidden]."""
-        return self.balance(self.linear(hidden))  # type: ignore[no-any-return]
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
-        return self.finish(self.hide(embeddings))
-
-    @torch.no_grad()
-    def fit_directions(self, data: TrainingData) -> None:
-        """Find the directions of standardised training images.
-
-        Raises:
-            TrainingError: all training images have the same embedding.
-        """
-        scale = self.scale.double()
-        features = (torch.from_numpy(data.features).double() - self.mean) / scale
-        count = self.directions.shape[1]
-        self.directions.copy_(discriminant_directions(features, data.views, scale=scale, count=count))
+        return self.balance(super().finish(hidden))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,21 +115,24 @@ class NshPlus(GradientMethod):
         """An empty hash head."""
         return WhitenedHead(dim, bits, hidden=self.hidden, directions=self.directions)
 
-    def objective(self, data: TrainingData, *, bits: int, seed: int) -> "NshPlusObjective":
-        """Fresh heads on whitened embeddings, drawn from `seed`, among the neighbours that are found there."""
+    def objective(self, data: TrainingData, *, bits: int, seed: int) -> Objective:
+        """A fresh objective on whitened embeddings.
+
+        Raises:
+            TrainingError: there is one image, or one embedding.
+        """
         if len(data.features) < 2:
             raise TrainingError("found 1 training image, which has no neighbour: raise split.train")
-        head = self.head(data.dim, bits)
-        head.fit_standardisation(torch.from_numpy(data.features))
-        head.fit_directions(data)
+        return super().objective(data, bits=bits, seed=seed)
+
+    def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
+        """The objective around `head`, among the neighbours that are found in what it whitens."""
         neighbours = find_neighbours(head, data, count=self.neighbours)
-        objective = NshPlusObjective(head, self, views=data.views, neighbours=neighbours, seed=seed)
-        draw_layers(objective, seed=seed)
-        return objective
+        return NshPlusObjective(head, self, views=data.views, neighbours=neighbours, seed=seed)
 
 
 @torch.no_grad()
-def find_neighbours(head: WhitenedHead, data: TrainingData, *, count: int) -> Tensor:
+def find_neighbours(head: StandardisedHead, data: TrainingData, *, count: int) -> Tensor:
     """At most `count` neighbours of every clean training image in the head's first directions, int64 [n, count]."""
     seen = head.standardise(torch.from_numpy(data.features))[:, :SIGHT]
     return share_neighbours(seen, count=min(count, len(seen) - 1))
@@ -143,15 +141,15 @@ def find_neighbours(head: WhitenedHead, data: TrainingData, *, count: int) -> Te
 class NshPlusObjective(Objective):
     """NT-Xent of the codes + sorting * SortedNCE of the latents, of images and their neighbours."""
 
-    head: WhitenedHead
+    head: StandardisedHead
     neighbours: Tensor
 
     def __init__(
-        self, head: WhitenedHead, parameters: NshPlus, *, views: NDArray[np.float16], neighbours: Tensor, seed: int
+        self, head: StandardisedHead, parameters: NshPlus, *, views: NDArray[np.float16], neighbours: Tensor, seed: int
     ) -> None:
         super().__init__()
         self.head = head
-        self.d_z = min(parameters.d_z, head.directions.shape[1])
+        self.d_z = min(parameters.d_z, parameters.directions, head.dim)
         self.queue = Queue(parameters.queue, bits=head.bits, d_z=self.d_z)
         self.draws = Draws(seed=seed)
         self.loss = parameters
@@ -183,7 +181,7 @@ class NshPlusObjective(Objective):
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, sorted_nce and contrast of two views, embeddings float32 [n, dim] each."""
         seen = self.head.standardise(torch.cat([first, second]))
-        codes = straight_through(self.head.finish(self.head.hidden(seen).relu()).tanh()).chunk(2)
+        codes = straight_through(self.head.finish(self.head.hide(seen)).tanh()).chunk(2)
         latents = functional.normalize(seen[:, : self.d_z], dim=1).chunk(2)
         contrast = ntxent(*codes, temperature=self.loss.temperature)
         sides = [self.sort(codes[a], (codes[b], latents[a]), latents[b]) for a, b in ((0, 1), (1, 0))]

@@ -66,7 +66,7 @@ class TbhObjective(CleanObjective):
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Loss, reconstruction and the critics' of embeddings from which others are made again, float32 [n, dim]."""
-        hidden = self.head.hide(inputs)
+        hidden = self.head.hide(self.head.standardise(inputs))
         chance = self.head.linear(hidden).sigmoid()
         bits = (chance.detach() > 0.5).to(chance.dtype) + (chance - chance.detach())
         mixed = self.convolution(self.latent(hidden).sigmoid())

@@ -1,8 +1,8 @@
-"""What the rivals that learn by gradient share: their schedule, a standardised head, where they start, how they run.
+"""What methods that learn by gradient share: their schedule, a standardised head, where they start, how they run.
 
-It knows no loss. The rivals were published for Caffe's or VGG's raw features and for SGD with various decays; here all
-of them see standardised embeddings of a frozen backbone and are minimised by Adam, as NSH is, so that the losses are
-compared and not the recipes.
+It knows no loss. NSH's rivals were published for Caffe's or VGG's raw features and for SGD with various decays; here
+all methods see standardised embeddings of a frozen backbone and are minimised by Adam, so that the losses are compared
+and not the recipes.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,10 @@ class GradientMethod:
     def objective(self, data: TrainingData, *, bits: int, seed: int) -> Objective:
         """A fresh objective: standardised on the clean features, its linear layers drawn from `seed`."""
         head = self.head(data.dim, bits)
-        head.fit_standardisation(torch.from_numpy(data.features))
+        head.fit_inputs(data)
         objective = self.build(head, data, seed=seed)
         draw_layers(objective, seed=seed)
+        self.start(head, data, seed=seed)
         return objective
 
     def head(self, dim: int, bits: int) -> StandardisedHead:
@@ -61,6 +62,9 @@ class GradientMethod:
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
         """The objective around `head`."""
         raise NotImplementedError
+
+    def start(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> None:
+        """Set where training starts: here `head` stays as it was drawn."""
 
 
 class CleanObjective(Objective):

@@ -13,8 +13,8 @@ from nsh.config import read_params
 from nsh.core.codes import pack
 from nsh.export import graph
 from nsh.methods import METHODS, create
-from nsh.methods.ablations import ABLATIONS
 from nsh.objectives.gradient import CleanObjective
+from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.serving.session import open_session
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.order import hold_out

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nsh.methods.ablations import ABLATIONS
+from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.training.finetune.pooling import AdaptivePool, fix_pooling
 
 REFUSED = {

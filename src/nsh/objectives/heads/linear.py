@@ -14,17 +14,23 @@ CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the avera
 class StandardisedHead(HashHead):
     """One linear layer on standardised embeddings: logits = W ((x - mean) / scale) + c.
 
+    Logits are made in three steps, which a subclass may replace: `standardise`, `hide`, `finish`.
     `mean` and `scale` [dim] are buffers: they ship with the head.
     """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, dim: int, bits: int) -> None:
+    def __init__(self, dim: int, bits: int, *, width: int | None = None) -> None:
+        """`width` is the length of what the last layer sees: `dim`, unless a subclass hides something else."""
         super().__init__(dim, bits)
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
-        self.linear = nn.Linear(dim, bits)
+        self.linear = nn.Linear(dim if width is None else width, bits)
+
+    def fit_inputs(self, data: TrainingData) -> None:
+        """Fit what stands before the first layer that learns by gradient: here mean and scale."""
+        self.fit_standardisation(torch.from_numpy(data.features))
 
     def fit_standardisation(self, features: Tensor) -> None:
         """Take mean and scale from clean features, float [n, dim].
@@ -41,13 +47,17 @@ class StandardisedHead(HashHead):
         """Embeddings float32 [n, dim] to zero mean and unit spread, as far as they are like the fitted ones."""
         return (embeddings - self.mean) / self.scale
 
-    def hide(self, embeddings: Tensor) -> Tensor:
-        """What the last layer sees, here no more than the standardised embeddings."""
-        return self.standardise(embeddings)
+    def hide(self, inputs: Tensor) -> Tensor:
+        """What the last layer sees of standardised embeddings, here the same: float32 [n, width]."""
+        return inputs
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of what the last layer sees, float32 [n, width]."""
+        return self.linear(hidden)  # type: ignore[no-any-return]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
-        return self.linear(self.hide(embeddings))  # type: ignore[no-any-return]
+        return self.finish(self.hide(self.standardise(embeddings)))
 
 
 class UnitHead(HashHead):

@@ -8,14 +8,14 @@ from nsh.objectives.heads.linear import StandardisedHead
 class PerceptronHead(StandardisedHead):
     """One hidden layer on standardised embeddings: logits = W relu(V ((x - mean) / scale) + c) + d."""
 
-    def __init__(self, dim: int, bits: int, *, hidden: int) -> None:
-        super().__init__(dim, bits)
-        self.hidden = nn.Linear(dim, hidden)
-        self.linear = nn.Linear(hidden, bits)
+    def __init__(self, dim: int, bits: int, *, hidden: int, inputs: int | None = None) -> None:
+        """`inputs` is the length of what `standardise` gives: `dim`, unless a subclass projects it."""
+        super().__init__(dim, bits, width=hidden)
+        self.hidden = nn.Linear(dim if inputs is None else inputs, hidden)
 
-    def hide(self, embeddings: Tensor) -> Tensor:
-        """The hidden layer, float32 [n, hidden], of embeddings float32 [n, dim]."""
-        return self.hidden(self.standardise(embeddings)).relu()  # type: ignore[no-any-return]
+    def hide(self, inputs: Tensor) -> Tensor:
+        """The hidden layer, float32 [n, hidden], of standardised embeddings, float32 [n, inputs]."""
+        return self.hidden(inputs).relu()  # type: ignore[no-any-return]
 
 
 class BalancedPerceptronHead(PerceptronHead):
@@ -28,6 +28,6 @@ class BalancedPerceptronHead(PerceptronHead):
         super().__init__(dim, bits, hidden=hidden)
         self.balance = nn.BatchNorm1d(bits)
 
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
-        return self.balance(super().forward(embeddings))  # type: ignore[no-any-return]
+    def finish(self, hidden: Tensor) -> Tensor:
+        """Logits float32 [n, bits] of the hidden layer, float32 [n, hidden]."""
+        return self.balance(super().finish(hidden))  # type: ignore[no-any-return]

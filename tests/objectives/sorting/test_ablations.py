@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from nsh.methods import TrainingData
-from nsh.methods.ablations import ABLATIONS
 from nsh.methods.nsh import Nsh
+from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.objectives.sorting.softsort import affinity
 
 N, BITS, M, TAU_S, TAU_C = 8, 6, 2, 0.1, 0.2

@@ -1,20 +1,21 @@
 """NSH with one part taken out or replaced: the baselines of the paper's table 3.
 
 Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022, section 5.3. Each class says in its docstring what is missing
-and replaces no more than that; everything else, L_R too, is `nsh.methods.nsh`, its parameters included. The Roman
-numbers are the paper's. Where its text is open we say how it is read; the figures it printed are of a fine-tuned
-backbone, so that their order can be compared and not their size.
+and replaces no more than that; everything else, L_R too, is `nsh.objectives.sorting.objective`. The Roman numbers are
+the paper's. Where its text is open we say how it is read; the figures it printed are of a fine-tuned backbone, so that
+their order can be compared and not their size.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nsh.methods.nsh import Nsh, NshObjective, View
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.sorting.objective import Loss, NshObjective, View
 from nsh.objectives.sorting.softsort import affinity, choose
 
 DECODER_HIDDEN = 1024  # as in TBH, whose decoder the paper compares its own with
@@ -35,9 +36,8 @@ class HardSort(NshObjective):
 class NoQuantisation(NshObjective):
     """(ii) L_Sorted alone; L_R is still recorded."""
 
-    def __init__(self, head: StandardisedHead, parameters: Nsh) -> None:
-        super().__init__(head, parameters)
-        self.weight = 0.0
+    def __init__(self, head: StandardisedHead, loss: Loss) -> None:
+        super().__init__(head, replace(loss, weight=0.0))
 
 
 class Decoding(NshObjective):
@@ -49,10 +49,10 @@ class Decoding(NshObjective):
 
     term = "decoding"
 
-    def __init__(self, head: StandardisedHead, parameters: Nsh) -> None:
-        super().__init__(head, parameters)
+    def __init__(self, head: StandardisedHead, loss: Loss) -> None:
+        super().__init__(head, loss)
         self.decoder = nn.Sequential(
-            nn.Linear(parameters.d_z, DECODER_HIDDEN), nn.ReLU(), nn.Linear(DECODER_HIDDEN, head.dim)
+            nn.Linear(loss.d_z, DECODER_HIDDEN), nn.ReLU(), nn.Linear(DECODER_HIDDEN, head.dim)
         )
 
     def contrast(self, one: View, other: View) -> Tensor:
@@ -63,15 +63,15 @@ class Decoding(NshObjective):
     def gather_first(self, one: View, other: View) -> Tensor:
         """e_i[1, :] for every query (Eqs. 3 to 5), float [n, d_z]; as in NSH, a tie shares its gradient."""
         scores = affinity(one.code, other.code)
-        share = choose(scores.amax(dim=1, keepdim=True), scores, self.tau_s)
+        share = choose(scores.amax(dim=1, keepdim=True), scores, self.loss.tau_s)
         return share.squeeze(1) @ one.latent
 
 
 class SingleBottleneck(NshObjective):
     """(iv) No z: the codes themselves are sorted, gathered, e_i = P_i B~, and are the anchors."""
 
-    def __init__(self, head: StandardisedHead, parameters: Nsh) -> None:
-        super().__init__(head, parameters)
+    def __init__(self, head: StandardisedHead, loss: Loss) -> None:
+        super().__init__(head, loss)
         del self.latent
 
     def represent(self, inputs: Tensor, code: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class SingleBottleneck(NshObjective):
     def compare(self, one: View, other: View) -> Tensor:
         """Similarities float [n, n(rank)]; the cosine's derivative by the anchor's length is 0, as Eq. 6 has it."""
         anchor = functional.normalize(other.latent, dim=1)
-        return self.similarity(affinity(one.code, other.code), one.latent, anchor, tau_s=self.tau_s)
+        return self.loss.similarity(affinity(one.code, other.code), one.latent, anchor, tau_s=self.loss.tau_s)
 
 
 class NoSoftsortLatents(NshObjective):
@@ -96,7 +96,7 @@ class NoSoftsortLatents(NshObjective):
     def contrast(self, one: View, other: View) -> Tensor:
         """NT-Xent of the mixed latents, a scalar."""
         scores = affinity(one.code, other.code)
-        return ntxent(scores @ one.latent, scores @ other.latent, temperature=self.tau_c)
+        return ntxent(scores @ one.latent, scores @ other.latent, temperature=self.loss.tau_c)
 
 
 class NoSoftsortCodes(NoSoftsortLatents, SingleBottleneck):
@@ -114,8 +114,8 @@ class MultiLabelNce(NshObjective):
 
     def contrast(self, one: View, other: View) -> Tensor:
         """-1/(m n) sum_i sum_j<=m log(e^(c_ij / tau_c) / sum over all n ranks of e^(c_ik / tau_c)), a scalar."""
-        logits = self.compare(one, other) / self.tau_c
-        return (torch.logsumexp(logits, dim=1, keepdim=True) - logits[:, : self.m]).mean()
+        logits = self.compare(one, other) / self.loss.tau_c
+        return (torch.logsumexp(logits, dim=1, keepdim=True) - logits[:, : self.loss.m]).mean()
 
 
 ABLATIONS: dict[str, type[NshObjective]] = {
