@@ -82,6 +82,20 @@ def test_no_dependency_is_out_of_reach(graph: grimp.ImportGraph, stage: str) -> 
     assert not idle, f"take out of the deps of {stage} in dvc.yaml: {idle}"
 
 
+def test_no_file_of_the_objectives_is_out_of_reach(graph: grimp.ImportGraph) -> None:
+    """The folder is one dependency: a file in it that no method uses would rerun all of them."""
+    used = {module_file(module) for method in METHODS for module in reached(graph, "train", method)}
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "src/nsh/objectives").rglob("*.py")}
+    assert not files - used
+
+
+def test_of_the_methods_a_stage_depends_on_its_own_alone() -> None:
+    own = {"src/nsh/methods/__init__.py", "src/nsh/methods/${item.method}.py"}
+    for stage in STAGES:
+        found = {dep for dep in code_dependencies(stage) if dep.startswith("src/nsh/methods")}
+        assert found == (own if uses_methods(stage) else set()), stage
+
+
 def test_every_stage_takes_the_place_of_the_shell_that_starts_it() -> None:
     commands = {name: stage["cmd"] for name, stage in STAGES.items()}
     assert not {name for name, command in commands.items() if not command.startswith("exec python pipeline/")}

@@ -87,6 +87,21 @@ def test_a_room_on_no_line_is_refused(copy: Path) -> None:
     assert "attic" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "imported"),
+    [
+        ("objectives/sorting/objective", "nsh.objectives.sorting.ablations"),  # modules of one package
+        ("objectives/heads/linear", "nsh.objectives.sorting.softsort"),  # packages of one room
+    ],
+)
+def test_a_circle_is_refused(copy: Path, module: str, imported: str) -> None:
+    with (copy / f"src/nsh/{module}.py").open("a") as file:
+        file.write(f"\ndef late():\n    import {imported}\n")
+    done = lint(copy)
+    assert done.returncode == 1
+    assert "no circles BROKEN" in done.stdout
+
+
 def test_a_stage_imports_no_other_stage(copy: Path) -> None:
     with (copy / "pipeline/split.py").open("a") as file:
         file.write("\nimport pipeline.train\n")

@@ -46,6 +46,11 @@ class Project:
     def stages_run(self, output: str) -> set[str]:
         return {line.split("'")[1] for line in output.splitlines() if line.startswith("Running stage")}
 
+    def stages_stale(self) -> set[str]:
+        """Stages that `dvc repro` would run for what lies before it now, and not for what it makes."""
+        lines = self.run("dvc", "status").splitlines()
+        return {line[:-1] for line in lines if line.endswith(":") and not line[0].isspace()}
+
     def json(self, path: str) -> dict:
         return json.loads((self.folder / path).read_text())
 

@@ -57,6 +57,20 @@ class TestPipeline:
         ran = project.stages_run(project.run("dvc", "repro"))
         assert ran == {"check", "train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
 
+    @pytest.mark.parametrize(
+        ("file", "methods"),
+        [("methods/itq.py", {"itq"}), ("methods/nsh.py", {"nsh"}), ("objectives/heads/binary.py", {"itq", "nsh"})],
+    )
+    def test_a_changed_method_makes_its_own_stages_stale_alone(
+        self, project: Project, file: str, methods: set[str]
+    ) -> None:
+        path = project.folder / "src/nsh" / file
+        text = path.read_text()
+        path.write_text(text + "\n# changed\n")
+        stale = project.stages_stale()
+        path.write_text(text)
+        assert stale == {f"{stage}@{method}-16" for stage in ("train", "export") for method in methods}
+
     def test_a_profile_leads_back_and_leaves_git_as_it_was(self, copied: Project) -> None:
         copied.run("tools/use_profile", "fewer")
         assert copied.stages_run(copied.run("dvc", "repro")) == {"check", "compare"}
