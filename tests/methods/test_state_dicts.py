@@ -1,0 +1,37 @@
+"""The heads that users have on their disks: what a head.pt holds, by name and in order, stays what it was.
+
+The order counts beside the names: layers are drawn from the seed in the order in which a head holds them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from nsh.config import read_params
+from nsh.methods import create
+
+PARAMETERS = read_params(Path(__file__).parents[2] / "params.yaml").methods.model_dump()
+UNIT = ["linear.weight", "linear.bias"]
+STANDARDISED = ["mean", "scale", *UNIT]
+PERCEPTRON = [*STANDARDISED, "hidden.weight", "hidden.bias"]
+STATISTICS = ["balance.running_mean", "balance.running_var", "balance.num_batches_tracked"]
+BALANCED = [*PERCEPTRON, "balance.weight", "balance.bias", *STATISTICS]
+ANCHORS = ["anchors", "width", "projection"]
+KEYS = {
+    **dict.fromkeys(["itq", "lsh", "pcah", "sh"], UNIT),
+    **dict.fromkeys(["nsh", "cimon", "deepbit", "greedyhash", "mbe", "mls3rduh", "sgh"], STANDARDISED),
+    **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
+    **dict.fromkeys(["crovca", "sdc"], BALANCED),
+    "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
+    "agh": [*ANCHORS, "above", "below"],
+    "dgh": ANCHORS,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "keys"),
+    [(name, {}, keys) for name, keys in KEYS.items()]
+    + [("nsh", {"hidden": 8, "init": "random"}, PERCEPTRON), ("agh", {"layers": 1}, ANCHORS)],
+)
+def test_a_head_s_state_has_the_names_and_the_order_it_had(name, changes, keys):
+    assert list(create(name, PARAMETERS[name] | changes).head(24, 16).state_dict()) == keys
