@@ -1,13 +1,12 @@
 """params.yaml is read whole, and every mistake in it is named at once."""
 
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 import yaml
 
 from nsh.config import read_params
-from nsh.config.methods import Ablation
 from nsh.config.params import change
 from nsh.errors import ConfigError
 
@@ -52,7 +51,7 @@ def test_every_mistake_is_named_by_its_key(values: dict, tmp_path: Path) -> None
 @pytest.mark.parametrize("m", [50, 51])
 def test_as_many_positives_as_images_are_refused(values: dict, tmp_path: Path, m: int) -> None:
     values["methods"]["nsh"].update(m=m, batch=50)
-    with pytest.raises(ConfigError, match=f"methods.nsh: m = {m} .* choose m < batch"):
+    with pytest.raises(ConfigError, match=f"methods.nsh: m = {m} .* choose 1 <= m < batch"):
         read(values, tmp_path)
 
 
@@ -65,14 +64,34 @@ def test_itq_and_a_hidden_layer_are_refused_together(values: dict, tmp_path: Pat
 
 
 def test_every_ablation_that_is_allowed_exists() -> None:
+    from nsh.methods.nsh import Nsh
     from nsh.objectives.sorting.ablations import ABLATIONS
 
-    assert list(get_args(Ablation)) == ["none", *ABLATIONS]
+    assert list(get_args(get_type_hints(Nsh)["ablation"])) == ["none", *ABLATIONS]
 
 
 def test_more_neighbours_than_anchors_are_refused(values: dict, tmp_path: Path) -> None:
     values["methods"]["agh"].update(anchors=10, nearest=11)
     with pytest.raises(ConfigError, match=r"methods\.agh: nearest = 11 of 10 anchors"):
+        read(values, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["nsh_plus", "dgh"])
+def test_every_method_s_values_must_go_together(values: dict, tmp_path: Path, name: str) -> None:
+    values["methods"][name].update({"nsh_plus": {"m": 128}, "dgh": {"nearest": 301}}[name])
+    with pytest.raises(ConfigError, match=rf"methods\.{name}: .* choose "):
+        read(values, tmp_path)
+
+
+def test_what_is_left_out_of_a_method_has_its_default(values: dict, tmp_path: Path) -> None:
+    whole = read(values, tmp_path).methods
+    values["methods"] = {"nsh": {"tau_c": 0.1}, "itq": {}}
+    assert read(values, tmp_path).methods == whole
+
+
+def test_a_method_in_use_must_be_written_where_dvc_reads_it(values: dict, tmp_path: Path) -> None:
+    del values["methods"]["itq"]
+    with pytest.raises(ConfigError, match="matrix.methods has itq, of which methods has no block: run `nsh params def"):
         read(values, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Every profile is a whole, valid params file that can run, the paper's hold what the paper prints, and taking one
+"""Every profile, laid over params.yaml, is valid and can run, the paper's hold what the paper prints, and taking one
 loses nobody's own settings."""
 
 import hashlib
@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ import yaml
 from tests.training.finetune.tiny import make_loop, make_tiny
 
 from nsh.config import Params, read_params
+from nsh.config.profiles import compose
 from nsh.data import coco, nuswide
 from nsh.methods import create
 from nsh.reports.paper import SIZES
 
 ROOT = Path(__file__).parents[1]
+DEFAULT = (ROOT / "params.yaml").read_text()
 PROFILES = sorted((ROOT / "params").glob("*.yaml"))
 every_profile = pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
 
@@ -58,17 +61,30 @@ OF_A_SET = {
 }
 
 
-def keys(values: object, prefix: str = "") -> set[str]:
-    if not isinstance(values, dict):
-        return {prefix}
-    return {prefix}.union(*(keys(value, f"{prefix}.{name}") for name, value in values.items()))
+def leaves(values: dict, prefix: str = "") -> dict[str, object]:
+    """Every value by its dotted key."""
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        found |= leaves(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+    return found
 
 
-def described(path: Path) -> list[tuple[str, int, str]]:
-    """The lines below the head without their values: key, where the comment stands, comment."""
-    lines = path.read_text().partition("\n\n")[2].splitlines()
-    parts = [(line.partition("#")[0], line.find("#"), line.partition("#")[2]) for line in lines]
+def described(text: str) -> list[tuple[str, int, str]]:
+    """The lines without their values: key, where the comment stands, comment."""
+    parts = [(line.partition("#")[0], line.find("#"), line.partition("#")[2]) for line in text.splitlines()]
     return [(code.partition(":")[0].rstrip(), place, comment) for code, place, comment in parts]
+
+
+@pytest.fixture
+def read_profile(tmp_path: Path):
+    """The parameters that a profile makes."""
+
+    def read(path: Path) -> Params:
+        taken = tmp_path / "params.yaml"
+        taken.write_text(compose(DEFAULT, path.read_text(), name=path.name)[0])
+        return read_params(taken)
+
+    return read
 
 
 def pick(params: Params, key: str) -> object:
@@ -84,23 +100,34 @@ def test_there_are_profiles() -> None:
 
 
 @every_profile
-def test_a_profile_is_a_whole_valid_params_file(path: Path) -> None:
-    read_params(path)
-    default, profile = (yaml.safe_load(file.read_text()) for file in (ROOT / "params.yaml", path))
-    assert keys(profile) == keys(default)
-    assert path.read_text().splitlines()[0].endswith(f"make repro PROFILE={path.stem}")  # how it is run
+def test_a_profile_says_how_it_is_run(path: Path) -> None:
+    assert path.read_text().splitlines()[0].endswith(f"make repro PROFILE={path.stem}")
 
 
 @every_profile
-def test_a_profile_explains_every_setting_as_the_default_does(path: Path) -> None:
-    """In the same order and the same words; lines of its own may stand between."""
-    default = described(ROOT / "params.yaml")
-    assert [line for line in described(path) if line[0] or line in default] == default
+def test_a_profile_holds_only_what_differs(path: Path) -> None:
+    changes = compose(DEFAULT, path.read_text(), name=path.name)[1]
+    assert [change.key for change in changes] == list(leaves(yaml.safe_load(path.read_text())))
 
 
 @every_profile
-def test_its_sizes_fit_one_another(path: Path) -> None:
-    params = read_params(path)
+def test_a_changed_default_reaches_a_profile(path: Path) -> None:
+    """Every one of them, but where the profile has a value of its own."""
+    own = leaves(yaml.safe_load(path.read_text()))
+    changed = re.sub(r"(?m)^( +\w+:) [^{#\n]+", r"\1 changed ", DEFAULT)
+    values = leaves(yaml.safe_load(compose(changed, path.read_text(), name=path.name)[0]))
+    assert values.keys() == leaves(yaml.safe_load(DEFAULT)).keys()
+    assert {key: value for key, value in values.items() if value not in ("changed", {})} == own
+
+
+@every_profile
+def test_a_profile_keeps_the_meaning_of_every_setting(path: Path) -> None:
+    assert described(compose(DEFAULT, path.read_text(), name=path.name)[0]) == described(DEFAULT)
+
+
+@every_profile
+def test_its_sizes_fit_one_another(path: Path, read_profile) -> None:
+    params = read_profile(path)
     split, held_out = params.split, params.train.finetune.held_out
     assert split.query or params.dataset.name in ("fashion-mnist", "cifar10")  # which have a test part to take whole
     assert split.gallery is None or max(split.train or 0, params.evaluate.k) <= split.gallery
@@ -111,9 +138,9 @@ def test_its_sizes_fit_one_another(path: Path) -> None:
 
 
 @every_profile
-def test_its_methods_run_in_its_mode(path: Path, tmp_path: Path) -> None:
+def test_its_methods_run_in_its_mode(path: Path, read_profile, tmp_path: Path) -> None:
     """One step on a network of two layers."""
-    params = read_params(path)
+    params = read_profile(path)
     if params.train.mode == "frozen":
         return  # every method does
     for name in params.matrix.methods:
@@ -127,8 +154,8 @@ def test_its_methods_run_in_its_mode(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data_set", OF_A_SET)
-def test_a_paper_profile_holds_what_the_paper_prints(data_set: str) -> None:
-    params = read_params(ROOT / f"params/paper-{data_set}.yaml")
+def test_a_paper_profile_holds_what_the_paper_prints(data_set: str, read_profile) -> None:
+    params = read_profile(ROOT / f"params/paper-{data_set}.yaml")
     assert params.dataset.name == data_set
     assert {key: pick(params, key) for key in PAPER} == PAPER
     nsh, split = params.methods.nsh, params.split
@@ -137,8 +164,8 @@ def test_a_paper_profile_holds_what_the_paper_prints(data_set: str) -> None:
 
 
 @pytest.mark.parametrize(("data_set", "published"), [("nuswide", nuswide.SET), ("coco", coco.SET)])
-def test_a_paper_profile_splits_the_published_images_as_the_paper(data_set, published) -> None:
-    split = read_params(ROOT / f"params/paper-{data_set}.yaml").split
+def test_a_paper_profile_splits_the_published_images_as_the_paper(data_set, published, read_profile) -> None:
+    split = read_profile(ROOT / f"params/paper-{data_set}.yaml").split
     assert (split.query, published.published - split.query) == SIZES[data_set]
     if split.draw == "per_class":
         classes = len(published.classes)
@@ -146,7 +173,8 @@ def test_a_paper_profile_splits_the_published_images_as_the_paper(data_set, publ
 
 
 def run(project: Path, profile: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([project / "tools/use_profile", profile], capture_output=True, text=True, check=False)
+    command = [sys.executable, project / "tools/use_profile", profile]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def git(project: Path, *arguments: str) -> str:
@@ -190,6 +218,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def commit_default(project: Path, text: str) -> None:
+    (project / "params.yaml").write_text(text)
+    git(project, "commit", "-q", "-m", "a default", "params.yaml")
+
+
 def test_a_profile_takes_the_place_of_the_committed_file_or_of_another(project: Path) -> None:
     for profile, text in (("one", "a: 2\n"), ("two", "a: 3\n"), ("two", "a: 3\n")):
         done = run(project, profile)
@@ -208,10 +241,68 @@ def test_a_profile_may_be_edited_and_taken_again(project: Path) -> None:
 def test_images_at_home_are_named_by_their_whole_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DVC, which watches the folder, knows no ~."""
     monkeypatch.setenv("HOME", "/home/somebody")
-    (project / "params/one.yaml").write_text("dataset:\n  root: ~/photos  # mine\n")
+    (project / "params/one.yaml").write_text("dataset:\n  root: ~/photos\n")
+    commit_default(project, "dataset:\n  root: data/local  # images\n")
     for _ in range(2):
         assert run(project, "one").returncode == 0
-        assert (project / "params.yaml").read_text() == "dataset:\n  root: /home/somebody/photos  # mine\n"
+        assert (project / "params.yaml").read_text() == "dataset:\n  root: /home/somebody/photos  # images\n"
+
+
+def test_what_a_profile_changes_is_shown_and_all_else_stays(project: Path) -> None:
+    commit_default(project, "# head\na: 3e-4  # rate\n\nb:  # block\n  c: [1, 2]  # list\n  d: null\n  'e': 'x'\n")
+    (project / "params/one.yaml").write_text("b: {c: [3], d: 4}\na: null  # off\n")
+    done = run(project, "one")
+    text = "# head\na: null  # rate\n\nb:  # block\n  c: [3]     # list\n  d: 4\n  'e': 'x'\n"
+    assert (project / "params.yaml").read_text() == text
+    assert [line for line in done.stdout.splitlines() if "->" in line] == [
+        "  b.c: [1, 2] -> [3]",
+        "  b.d: null -> 4",
+        "  a: 0.0003 -> null",
+    ]
+
+
+def test_a_changed_default_reaches_a_profile_that_is_taken_again(project: Path) -> None:
+    commit_default(project, "a: 1\nb: 1\n")
+    run(project, "one")
+    run(project, "default")
+    commit_default(project, "a: 1\nb: 2\n")
+    run(project, "one")
+    assert (project / "params.yaml").read_text() == "a: 2\nb: 2\n"
+
+
+def test_without_its_note_a_profile_is_known_all_the_same(project: Path) -> None:
+    """`make clean` removes the note."""
+    run(project, "one")
+    shutil.rmtree(project / ".cache")
+    (project / "params/two.yaml").write_text("no: such\n")  # nobody asks for it
+    assert run(project, "default").returncode == 0
+    assert (project / "params.yaml").read_text() == "a: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ("b: 1\n", "params/one.yaml: b: no such parameter in params.yaml"),
+        ("a: [\n", "params/one.yaml is not valid YAML: "),
+        ("- a\n", "params/one.yaml: found ['a']; blocks of params.yaml are wanted"),
+    ],
+)
+def test_a_profile_that_cannot_be_laid_over_changes_nothing(project: Path, profile: str, message: str) -> None:
+    (project / "params/one.yaml").write_text(profile)
+    done = run(project, "one")
+    assert (done.returncode, (project / "params.yaml").read_text()) == (2, "a: 1\n")
+    assert done.stderr.startswith(f"error: {message}")
+
+
+def test_a_whole_copy_is_a_profile_too(project: Path) -> None:
+    """The way that a refusal names to keep settings of one's own."""
+    commit_default(project, "a: 1\nb: 1\n")
+    (project / "params.yaml").write_text("a: 1\nb: 5\n")
+    shutil.copy(project / "params.yaml", project / "params/mine.yaml")
+    assert run(project, "mine").returncode == 0
+    assert (project / "params.yaml").read_text() == "a: 1\nb: 5\n"
+    assert run(project, "default").returncode == 0
+    assert (project / "params.yaml").read_text() == "a: 1\nb: 1\n"
 
 
 @pytest.mark.parametrize("profile", ["one", "default"])

@@ -114,6 +114,18 @@ def params_check() -> None:
     typer.echo(f"params.yaml has no mistake: {', '.join(matrix.methods)} at {', '.join(map(str, matrix.bits))} bits")
 
 
+@params.command("defaults")
+def params_defaults() -> None:
+    """Write every method's parameters into params.yaml, as its file declares them: those of a new method, or all again.
+
+    A value of your own under `methods` is lost; the rest of the file stays as it is.
+    """
+    from nsh.config.methods import write_defaults
+
+    write_defaults(PROJECT / "params.yaml")
+    typer.echo("params.yaml has every method's parameters with their defaults")
+
+
 @track.command("sync")
 def track_sync() -> None:
     """Record in MLflow what DVC restored from its cache, or what was made while MLflow was away.

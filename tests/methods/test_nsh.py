@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.errors import TrainingError
-from nsh.methods import TrainingData
+from nsh.errors import ConfigError, TrainingError
+from nsh.methods import TrainingData, create
 from nsh.methods.itq import Itq
 from nsh.methods.nsh import SIMILARITIES, Nsh
 from nsh.objectives.heads.binary import mean_quantisation, quantisation, squared_quantisation, straight_through
@@ -205,8 +205,8 @@ def test_equal_embeddings_cannot_start_from_itq():
 
 @pytest.mark.parametrize("m", [0, 8, 9])
 def test_m_must_leave_positives_and_negatives(m):
-    with pytest.raises(TrainingError, match=f"m = {m} positives in a list of 8"):
-        Nsh(**PARAMETERS | {"m": m}).fit(draw_data(), bits=8, seed=0, report=print, loop=print)
+    with pytest.raises(ConfigError, match=f"methods.nsh: m = {m} positives in a list of 8"):
+        create("nsh", PARAMETERS | {"m": m})
 
 
 def test_fit_hands_the_loop_everything_the_result_depends_on():

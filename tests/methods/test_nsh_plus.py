@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nsh.errors import TrainingError
-from nsh.methods import TrainingData
+from nsh.errors import ConfigError, TrainingError
+from nsh.methods import TrainingData, create
 from nsh.methods.nsh_plus import NshPlus
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.graphs.neighbours import share_neighbours
@@ -176,9 +176,9 @@ def test_bits_are_balanced_on_the_training_images(draw_clusters, tmp_path):
 
 
 @pytest.mark.parametrize("m", [0, 10, 11])
-def test_m_must_leave_positives_and_negatives(draw_clusters, m):
-    with pytest.raises(TrainingError, match=f"m = {m} positives in a list of 10"):
-        NshPlus(**PARAMETERS | {"m": m}).fit(draw_clusters(), bits=8, seed=0, report=print, loop=print)
+def test_m_must_leave_positives_and_negatives(m):
+    with pytest.raises(ConfigError, match=f"methods.nsh_plus: m = {m} positives in a list of 10"):
+        create("nsh_plus", PARAMETERS | {"m": m})
 
 
 def test_one_image_has_no_neighbour():

@@ -9,6 +9,8 @@ import numpy as np
 import yaml
 from PIL import Image
 
+from nsh.config.profiles import compose
+
 IMAGES, SIDE = 96, 48
 CHANGES = {
     "matrix": {"bits": [16]},
@@ -26,7 +28,8 @@ for number in range(IMAGES):
     path.parent.mkdir(exist_ok=True)
     Image.fromarray(pixels).save(path)
 
-params = yaml.safe_load(Path("params/quick.yaml").read_text())
+quick = Path("params/quick.yaml")
+params = yaml.safe_load(compose(Path("params.yaml").read_text(), quick.read_text(), name=str(quick))[0])
 for block, values in CHANGES.items():
     params[block] |= values
 Path("params.yaml").write_text(yaml.safe_dump(params))

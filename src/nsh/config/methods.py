@@ -1,211 +1,50 @@
-"""The methods' blocks of params.yaml, one class a method. What the values do is said in the method's own file."""
+"""The methods' block of params.yaml: made of what the methods declare, and written out with every default."""
 
-from typing import Annotated, Literal
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model
 
-from nsh.config.block import Block, Count, Positive, Real, Truth, Weight, Whole
+from nsh.config.block import Block
+from nsh.config.declarations import Parameter, declared_methods, read_declaration
+from nsh.system.files import write_text
 
-Ablation = Literal[
-    "none",
-    "hard_sort",
-    "no_quantisation",
-    "decoding",
-    "single_bottleneck",
-    "no_softsort_codes",
-    "no_softsort_latents",
-    "multi_label_nce",
-]
-"""What is taken out of NSH (see `nsh.objectives.sorting.ablations`)."""
+COLUMN, WIDTH = 28, 120  # where a comment begins, and a line ends
+PLACE = re.compile(r"^methods:.*\n(?:(?: .*)?\n)*|\Z", re.MULTILINE)  # to the next block; where there is none, the end
 
 
-class Gradient(Block):
-    """What the rivals that learn by gradient share (see `nsh.objectives.gradient`)."""
+def _default(method: str) -> Any:
+    block = read_declaration(method).block
+    return (block, Field(default_factory=block))
 
-    epochs: Count
-    batch: Annotated[Whole, Field(ge=2)]
-    learning_rate: Positive
 
+Methods: Any = create_model("Methods", __base__=Block, **{name: _default(name) for name in declared_methods()})
+"""The parameters of every method, by name; of a method that params.yaml leaves out, its defaults."""
 
-class SortedList(Gradient):
-    """What methods share whose loss has positives at the head of a sorted list (see `nsh.objectives.sorting`)."""
 
-    m: Count
-    tau_c: Positive
-    d_z: Count
+def write_defaults(path: Path) -> None:
+    """Write every method's parameters into a params.yaml, with their defaults and meanings; all else stays as it is."""
+    block = "methods:\n" + "".join(f"{line}\n" for method in declared_methods() for line in _write_method(method))
+    text = PLACE.sub(lambda _: f"{block}\n", path.read_text(encoding="utf-8"), count=1)
+    write_text(path, text.rstrip("\n") + "\n")
 
-    @model_validator(mode="after")
-    def _positives_fit_the_batch(self) -> "SortedList":
-        if self.m >= self.batch:
-            raise ValueError(f"m = {self.m} positives leave no negative in a batch of {self.batch}: choose m < batch")
-        return self
 
+def _write_method(method: str) -> Iterator[str]:
+    declaration = read_declaration(method)
+    yield from _write_line(f"  {method}:" if declaration.parameters else f"  {method}: {{}}", declaration.title)
+    for parameter in declaration.parameters:
+        yield from _write_line(f"    {parameter.name}: {_write_value(parameter)}", parameter.meaning)
 
-class Nsh(SortedList):
-    """Naturally-Sorted Hashing (see `nsh.methods.nsh`)."""
 
-    tau_s: Positive | Literal["d_b"]
-    similarity: Literal["cosine", "product"]
-    quantisation: Weight
-    quantiser: Literal["norm", "squared", "mean"]
-    hidden: Annotated[Whole, Field(ge=0)]
-    symmetric: Truth
-    init: Literal["random", "itq"]
-    ablation: Ablation
+def _write_value(parameter: Parameter) -> str:
+    value = ast.literal_eval(parameter.default)
+    return str(value).lower() if isinstance(value, bool) else parameter.default.strip("\"'")
 
-    @model_validator(mode="after")
-    def _itq_starts_a_linear_head(self) -> "Nsh":
-        if self.init == "itq" and self.hidden:
-            raise ValueError("init: itq cannot start a hidden layer: choose hidden: 0 or init: random")
-        return self
 
-
-class Itq(Block):
-    """Iterative quantisation (see `nsh.methods.itq`)."""
-
-    iterations: Count
-
-
-class Lsh(Block):
-    """Random hyperplanes (see `nsh.methods.lsh`): nothing to set."""
-
-
-class Pcah(Block):
-    """Signs of principal components (see `nsh.methods.pcah`): nothing to set."""
-
-
-class Sh(Block):
-    """Spectral hashing (see `nsh.methods.sh`): nothing to set."""
-
-
-class CibHash(Gradient):
-    """Contrastive information bottleneck (see `nsh.methods.cibhash`)."""
-
-    hidden: Count
-    temperature: Positive
-    bottleneck: Weight
-
-
-class GreedyHash(Gradient):
-    """Cosine structure through the hard sign (see `nsh.methods.greedyhash`)."""
-
-    penalty: Weight
-
-
-class Mbe(Gradient):
-    """Bi-half codes (see `nsh.methods.mbe`)."""
-
-    gamma: Weight
-
-
-class Sdc(Gradient):
-    """Similarity distribution calibration (see `nsh.methods.sdc`)."""
-
-    beta: Annotated[Real, Field(ge=1, allow_inf_nan=False)]
-    quantisation: Weight
-
-
-class Crovca(Gradient):
-    """Cross-view code alignment (see `nsh.methods.crovca`)."""
-
-    coding_rate: Weight
-    epsilon: Positive
-
-
-class Sgh(Gradient):
-    """Stochastic generative hashing (see `nsh.methods.sgh`)."""
-
-    alpha: Weight
-    beta: Weight
-
-
-class DeepBit(Gradient):
-    """Rounding, balance, invariance (see `nsh.methods.deepbit`)."""
-
-    balance: Weight
-    invariance: Weight
-
-
-class Mls3rduh(Gradient):
-    """Targets from cosine and manifold (see `nsh.methods.mls3rduh`)."""
-
-    images: Annotated[Whole, Field(ge=2)]
-    share: Annotated[Real, Field(gt=0, le=1)]
-    alpha: Annotated[Real, Field(gt=0, lt=1)]
-
-
-class Tbh(Gradient):
-    """Twin-bottleneck hashing (see `nsh.methods.tbh`)."""
-
-    hidden: Count
-    latent: Count
-
-
-class AnchorBlock(Block):
-    """What methods on an anchor graph share (see `nsh.objectives.graphs.anchors`)."""
-
-    anchors: Count
-    nearest: Count
-
-    @model_validator(mode="after")
-    def _neighbours_are_anchors(self) -> "AnchorBlock":
-        if self.nearest > self.anchors:
-            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
-        return self
-
-
-class Agh(AnchorBlock):
-    """Anchor graph hashing (see `nsh.methods.agh`)."""
-
-    layers: Literal[1, 2]
-
-
-class Dgh(AnchorBlock):
-    """Discrete graph hashing (see `nsh.methods.dgh`)."""
-
-    rho: Weight
-
-
-class Cimon(Gradient):
-    """Weighted targets, views crossed (see `nsh.methods.cimon`)."""
-
-    images: Annotated[Whole, Field(ge=2)]
-    similar: Annotated[Real, Field(gt=0, lt=1)]
-    clusters: Count
-    contrast: Weight
-    temperature: Positive
-
-
-class NshPlus(SortedList):
-    """NSH among neighbours (see `nsh.methods.nsh_plus`)."""
-
-    tau_s: Positive
-    queue: Count
-    sorting: Weight
-    temperature: Positive
-    neighbours: Count
-    directions: Count
-    hidden: Count
-
-
-class Methods(Block):
-    """The parameters of every method, by name."""
-
-    nsh: Nsh
-    itq: Itq
-    lsh: Lsh
-    pcah: Pcah
-    sh: Sh
-    cibhash: CibHash
-    greedyhash: GreedyHash
-    mbe: Mbe
-    sdc: Sdc
-    crovca: Crovca
-    sgh: Sgh
-    deepbit: DeepBit
-    mls3rduh: Mls3rduh
-    tbh: Tbh
-    agh: Agh
-    dgh: Dgh
-    cimon: Cimon
-    nsh_plus: NshPlus
+def _write_line(text: str, comment: str) -> list[str]:
+    first, *more = textwrap.wrap(comment, WIDTH - COLUMN - 2) or [""]
+    return [f"{text:<{COLUMN}}# {first}" if first else text, *(f"{'':<{COLUMN}}# {line}" for line in more)]

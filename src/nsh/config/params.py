@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from nsh.config.block import Bits, Block, Count, Place, Positive, Seed, Share, Truth, Whole
+from nsh.config.block import Block, Place
 from nsh.config.methods import Methods
 from nsh.errors import ConfigError
+from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Whole
 
 
 def _is_known(method: str) -> str:
@@ -67,7 +68,7 @@ class Backbone(Block):
 class Embed(Block):
     """How the training images are seen by the backbone."""
 
-    views: Annotated[Whole, Field(ge=2)]
+    views: Several
     seed: Seed
     batch: Count
 
@@ -88,7 +89,7 @@ class FineTune(Block):
     channels_last: Truth
     compile: Truth
     clip: Positive | None
-    held_out: Annotated[Whole, Field(ge=0)]
+    held_out: CountOrNone
     patience: Count | None
     keep: Literal["best", "last"]
     checkpoint_minutes: Positive
@@ -139,6 +140,17 @@ class Params(Block):
     export: Export
     encode: Encode
     evaluate: Evaluate
+
+    @model_validator(mode="after")
+    def _methods_in_use_are_written(self) -> "Params":
+        """Their defaults would do here, but DVC reads the file itself and wants every block that a stage depends on."""
+        missing = [name for name in self.matrix.methods if name not in self.methods.model_fields_set]
+        if missing:
+            raise ValueError(
+                f"matrix.methods has {', '.join(missing)}, of which methods has no block: run `nsh params defaults`, or "
+                f"write `{missing[0]}: {{}}` there to take the defaults"
+            )
+        return self
 
 
 def read_params(path: Path = Path("params.yaml")) -> Params:
@@ -193,7 +205,7 @@ def _list_mistakes(error: ValidationError) -> str:
 
 def _describe(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"]) or "params"
-    if mistake["type"] == "extra_forbidden":
+    if mistake["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{key}: no such parameter"
     if mistake["type"] == "missing":
         return f"{key}: missing"

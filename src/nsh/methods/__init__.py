@@ -38,14 +38,14 @@ def create(name: str, parameters: Mapping[str, Any]) -> Method:
     """The method called `name` with its block of params.yaml.
 
     Raises:
-        ConfigError: no such method, or parameters it does not have or lacks.
+        ConfigError: no such method, parameters it does not have, or values that do not go together.
     """
     if name not in METHODS:
         raise ConfigError(f"found method {name!r}, allowed are {', '.join(METHODS)}")
     make = getattr(import_module(f"nsh.methods.{name}"), METHODS[name])
     try:
         method: Method = make(**parameters)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"methods.{name}: {error}") from error
     return method
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from nsh.objectives.base import HashHead, Loop, Report, TrainingData
 from nsh.objectives.graphs.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
 from nsh.objectives.heads.linear import unit_features
+from nsh.ranges import Count
 
 LEAST_CUT = 1e-9  # of edges between the two sides, as a share of all; less is rounding
 
@@ -52,13 +53,17 @@ class TwoLayerHead(AnchorHead):
 
 @dataclass(frozen=True, kw_only=True)
 class Agh:
-    """The method with its parameters."""
+    """Liu et al., "Hashing with Graphs", ICML 2011."""
 
-    layers: Literal[1, 2]
-    anchors: int
-    nearest: int
+    layers: Literal[1, 2] = 2  # 1: a bit an eigenvector | 2: two bits each, of half as many
+    anchors: Count = 300  # centres of k-means, more than bits; the authors' number
+    nearest: Count = 3  # anchors that describe an image; the authors: 2 to a tenth of the anchors
 
     name = "agh"
+
+    def __post_init__(self) -> None:
+        if self.nearest > self.anchors:
+            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
 
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
         """Draw the anchors from `seed`, build the graph, find its smoothest functions; needs no loop.

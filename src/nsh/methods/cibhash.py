@@ -23,15 +23,19 @@ from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class CibHash(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Qiu et al., "Contrastive Information Bottleneck", IJCAI 2021."""
 
-    hidden: int
-    temperature: float
-    bottleneck: float
+    epochs: Count = 30
+    batch: Several = 64
+    learning_rate: Positive = 1e-3
+    hidden: Count = 1024  # length of the hidden layer
+    temperature: Positive = 0.3  # of NT-Xent
+    bottleneck: Weight = 0.001  # weight of the divergence between the views' bits
 
     name = "cibhash"
 

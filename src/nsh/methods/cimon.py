@@ -30,6 +30,7 @@ from nsh.objectives.contrast import ntxent
 from nsh.objectives.gradient import GradientMethod, draw_images
 from nsh.objectives.graphs.anchors import find_anchors, nearest_anchors
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, InnerShare, Positive, Several, Weight
 
 BINS = 100  # of the histogram of distances, over [0, 1)
 ROUNDS = 30  # of the subspace iteration
@@ -38,13 +39,16 @@ LEAST_SPREAD = 1e-6  # of half a Gaussian, for images that are all alike
 
 @dataclass(frozen=True, kw_only=True)
 class Cimon(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Luo et al., "CIMON: Towards High-quality Hash Codes", IJCAI 2021, its head only."""
 
-    images: int
-    similar: float
-    clusters: int
-    contrast: float
-    temperature: float
+    epochs: Count = 30
+    batch: Several = 64
+    learning_rate: Positive = 1e-3
+    images: Several = 5000  # trained on at most, drawn at random: the targets of all pairs are dense
+    similar: InnerShare = 0.08  # share of the pairs that count as similar
+    clusters: Count = 70  # of the images; pairs that are similar across two clusters do not count
+    contrast: Weight = 0.3  # weight of NT-Xent
+    temperature: Positive = 0.5  # of NT-Xent
 
     name = "cimon"
 

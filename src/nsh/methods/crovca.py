@@ -20,14 +20,18 @@ from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import BalancedPerceptronHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crovca(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Moummad et al., "Cross-View Code Alignment", arXiv 2510.27584, 2025."""
 
-    coding_rate: float
-    epsilon: float
+    epochs: Count = 15
+    batch: Several = 256
+    learning_rate: Positive = 1e-3
+    coding_rate: Weight = 0.1  # weight of the coding rate
+    epsilon: Positive = 0.05  # of the coding rate
 
     name = "crovca"
 

@@ -23,14 +23,18 @@ from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.heads.binary import sign, straight_through
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeepBit(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Lin et al., "Learning Compact Binary Descriptors", CVPR 2016, its head only."""
 
-    balance: float
-    invariance: float
+    epochs: Count = 15
+    batch: Several = 64
+    learning_rate: Positive = 1e-4
+    balance: Weight = 1.0  # weight of the bits' balance
+    invariance: Weight = 0.001  # weight of the difference between the views' bits
 
     name = "deepbit"
 

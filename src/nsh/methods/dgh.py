@@ -26,6 +26,7 @@ from nsh.objectives.closed_forms.rotation import minimise_quantisation
 from nsh.objectives.graphs.anchors import AnchorGraph, AnchorHead, build_graph, eigenfunctions
 from nsh.objectives.heads.binary import sign
 from nsh.objectives.heads.linear import unit_features
+from nsh.ranges import Count, Weight
 
 ROTATIONS = 100  # of the start
 LEAST_GRADIENT = 1e-9  # entries of 2 A B are in [-2, 2]; less is rounding, and could turn a bit to and fro for ever
@@ -34,13 +35,17 @@ LEAST_SINGULAR = 1e-9  # of centred codes, as a share of sqrt(n); less is roundi
 
 @dataclass(frozen=True, kw_only=True)
 class Dgh:
-    """The method with its parameters."""
+    """Liu et al., "Discrete Graph Hashing", NIPS 2014."""
 
-    anchors: int
-    nearest: int
-    rho: float
+    anchors: Count = 300  # and nearest: as for agh
+    nearest: Count = 3
+    rho: Weight = 2.0  # weight of balanced, uncorrelated bits beside the graph; the authors: 0.1 to 5
 
     name = "dgh"
+
+    def __post_init__(self) -> None:
+        if self.nearest > self.anchors:
+            raise ValueError(f"nearest = {self.nearest} of {self.anchors} anchors: choose nearest <= anchors")
 
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
         """Draw the anchors from `seed`, build the graph, find the codes; needs no loop.

@@ -20,13 +20,17 @@ from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.graphs.cosine_structure import cosine_structure
 from nsh.objectives.heads.binary import sign, straight_through
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyHash(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Su et al., "Greedy Hash", NeurIPS 2018, unsupervised."""
 
-    penalty: float
+    epochs: Count = 30
+    batch: Several = 64
+    learning_rate: Positive = 1e-3
+    penalty: Weight = 0.1  # weight of ||h| - 1|^3
 
     name = "greedyhash"
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from nsh.objectives.base import HashHead, Loop, Report, TrainingData
 from nsh.objectives.closed_forms.rotation import learn_projection
 from nsh.objectives.heads.linear import UnitHead, unit_features
+from nsh.ranges import Count
 
 
 @dataclass(frozen=True, kw_only=True)
 class Itq:
-    """The method with its parameters."""
+    """Gong et al., "Iterative Quantization", TPAMI 2013."""
 
-    iterations: int
+    iterations: Count = 50
 
     name = "itq"
 

@@ -21,7 +21,7 @@ from nsh.objectives.heads.linear import UnitHead, unit_features
 
 @dataclass(frozen=True, kw_only=True)
 class Lsh:
-    """The method; it has no parameters."""
+    """Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002."""
 
     name = "lsh"
 

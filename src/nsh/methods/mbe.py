@@ -22,13 +22,17 @@ from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.graphs.cosine_structure import cosine_structure
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mbe(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Li and van Gemert, "Maximizing Bit Entropy" (Bi-half), AAAI 2021."""
 
-    gamma: float
+    epochs: Count = 30
+    batch: Several = 64
+    learning_rate: Positive = 1e-4
+    gamma: Weight = 6.0  # how hard the bi-half layer pulls towards its code
 
     name = "mbe"
 

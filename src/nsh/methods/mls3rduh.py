@@ -22,6 +22,7 @@ from torch.nn import functional
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.gradient import CleanObjective, GradientMethod, draw_images
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, InnerShare, Positive, PositiveShare, Several
 
 WIDER = 1.5  # neighbours on the manifold to neighbours by cosine
 LEAST = 1e-4  # a cosine that is no more than this joins nobody
@@ -29,11 +30,14 @@ LEAST = 1e-4  # a cosine that is no more than this joins nobody
 
 @dataclass(frozen=True, kw_only=True)
 class Mls3rduh(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Tu et al., "Manifold based Local Semantic Similarity Structure", IJCAI 2020, its head only."""
 
-    images: int
-    share: float
-    alpha: float
+    epochs: Count = 30
+    batch: Several = 128
+    learning_rate: Positive = 1e-3
+    images: Several = 5000  # trained on at most, drawn at random: the graph of all pairs is dense
+    share: PositiveShare = 0.06  # of the images that are an image's neighbours by cosine
+    alpha: InnerShare = 0.99  # how far the diffusion goes
 
     name = "mls3rduh"
 

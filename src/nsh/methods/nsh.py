@@ -23,7 +23,7 @@ import torch
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.objectives.base import HashHead, Loop, Report, TrainingData
+from nsh.objectives.base import TrainingData
 from nsh.objectives.closed_forms.rotation import learn_projection
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.heads.binary import mean_quantisation, quantisation, squared_quantisation
@@ -32,6 +32,7 @@ from nsh.objectives.heads.perceptron import PerceptronHead
 from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.objectives.sorting.objective import Loss, NshObjective
 from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_products
+from nsh.ranges import Count, CountOrNone, Positive, Several, Truth, Weight
 
 OBJECTIVES = {"none": NshObjective} | ABLATIONS
 SIMILARITIES = {"cosine": sorted_cosines, "product": sorted_products}
@@ -42,41 +43,54 @@ INIT_SPREAD = 0.5  # standard deviation of the logits it starts with
 
 @dataclass(frozen=True, kw_only=True)
 class Nsh(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022."""
 
-    m: int
-    tau_s: float | Literal["d_b"]
-    tau_c: float
-    d_z: int
-    similarity: Literal["cosine", "product"]
-    quantisation: float
-    quantiser: Literal["norm", "squared", "mean"]
-    hidden: int
-    symmetric: bool
-    init: Literal["random", "itq"]
-    ablation: str
+    epochs: Count = 15
+    batch: Several = 50  # n, the length of the sorted list
+    learning_rate: Positive = 3e-4
+    m: Count = 3  # positives at the head of the sorted list, 1 <= m < batch; the paper has 2 on CIFAR-10
+    tau_s: Positive | Literal["d_b"] = 0.1  # softsort temperature on the affinity in [0, 1] | d_b: the literal reading
+    tau_c: Positive = 0.1  # contrastive temperature
+    d_z: Count = 1024  # length of the latent vector
+    # of gathered latent and anchor: cosine (Eq. 6) | product: gathered, not made unit (Alg. 1)
+    similarity: Literal["cosine", "product"] = "cosine"
+    quantisation: Weight = 1.0  # weight of L_R
+    # L_R: norm, as printed | squared: its square | mean: the mean squared entry
+    quantiser: Literal["norm", "squared", "mean"] = "norm"
+    # length of a hidden layer below both heads, with init: random | 0: none, as the paper reads
+    hidden: CountOrNone = 0
+    symmetric: Truth = False  # true: L_Sorted also with the views exchanged; the paper has one direction
+    init: Literal["random", "itq"] = "itq"  # of the hash head: itq (ours) | random (the paper's)
+    # what the paper's table 3 takes out:
+    ablation: Literal[
+        "none",
+        "hard_sort",
+        "no_quantisation",
+        "decoding",
+        "single_bottleneck",
+        "no_softsort_codes",
+        "no_softsort_latents",
+        "multi_label_nce",
+    ] = "none"
 
     name = "nsh"
 
-    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
-        """Train hash head and latent head on cached views; only the hash head is kept.
-
-        `report` gets loss, its two terms (sorted_nce, or what an ablation has instead, and quantisation) and
-        bit_balance once an epoch.
-
-        Raises:
-            TrainingError: m leaves no negative, or the loop cannot train on this data.
-        """
+    def __post_init__(self) -> None:
         if not 1 <= self.m < self.batch:
-            raise TrainingError(f"m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
-        return super().fit(data, bits=bits, seed=seed, report=report, loop=loop)
+            raise ValueError(f"m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
+        if self.init == "itq" and self.hidden:
+            raise ValueError("init: itq cannot start a hidden layer: choose hidden: 0 or init: random")
 
     def head(self, dim: int, bits: int) -> StandardisedHead:
         """An empty hash head."""
         return PerceptronHead(dim, bits, hidden=self.hidden) if self.hidden else StandardisedHead(dim, bits)
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> NshObjective:
-        """The objective around `head`: NSH's own, or an ablation of it."""
+        """The objective around `head`: NSH's own, or an ablation of it.
+
+        An epoch's record has loss, its two terms (sorted_nce, or what an ablation has instead, and quantisation) and
+        bit_balance.
+        """
         loss = Loss(
             m=self.m,
             tau_s=float(head.bits) if self.tau_s == "d_b" else self.tau_s,
@@ -102,10 +116,8 @@ def start_from_itq(head: StandardisedHead, data: TrainingData, *, seed: int) -> 
     The projection is learned on embeddings of unit length, as ITQ does, and applied to the embeddings as they are.
 
     Raises:
-        TrainingError: a hidden layer, more bits than features, or all embeddings are equal.
+        TrainingError: more bits than features, or all embeddings are equal.
     """
-    if isinstance(head, PerceptronHead):
-        raise TrainingError("init: itq starts a linear head, found a hidden layer: choose hidden: 0 or init: random")
     if head.bits > head.dim:
         raise TrainingError(
             f"init: itq finds at most as many bits as there are features, found {head.bits} bits and {head.dim} "

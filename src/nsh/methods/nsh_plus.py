@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.errors import TrainingError
-from nsh.objectives.base import HashHead, Loop, Objective, Report, TrainingData
+from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.closed_forms.whitening import discriminant_directions
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.draws import Draws
@@ -42,6 +42,7 @@ from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
 from nsh.objectives.sorting.softsort import affinity
 from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
+from nsh.ranges import Count, Positive, Several, Weight
 
 SIGHT = 32  # directions, of the most telling, in which neighbours are looked for: more of them find worse ones
 
@@ -84,32 +85,27 @@ class WhitenedHead(PerceptronHead):
 
 @dataclass(frozen=True, kw_only=True)
 class NshPlus(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """NSH among neighbours, ours."""
 
-    m: int
-    tau_s: float
-    tau_c: float
-    d_z: int
-    queue: int
-    sorting: float
-    temperature: float
-    neighbours: int
-    directions: int
-    hidden: int
+    epochs: Count = 8
+    batch: Several = 128
+    learning_rate: Positive = 2e-3
+    m: Count = 10  # positives at the head of the sorted list, 1 <= m < batch
+    tau_s: Positive = 0.05  # softsort temperature on the affinity in [0, 1]
+    tau_c: Positive = 0.2  # contrastive temperature of SortedNCE
+    d_z: Count = 16  # length of the latent vector: the first of the directions
+    queue: Count = 256  # codes and latents of earlier steps, behind the batch in the sorted list
+    sorting: Weight = 1.0  # weight of SortedNCE
+    temperature: Positive = 0.3  # of NT-Xent on the codes
+    neighbours: Count = 60  # of each image, one of which is its positive in a step
+    directions: Count = 128  # of the whitened embedding
+    hidden: Count = 512  # length of the hidden layer
 
     name = "nsh_plus"
 
-    def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
-        """Train the hash head on pairs of neighbours.
-
-        `report` gets loss, sorted_nce, contrast and bit_balance once an epoch.
-
-        Raises:
-            TrainingError: m leaves no negative, there is one image or one embedding, or the loop cannot train on it.
-        """
+    def __post_init__(self) -> None:
         if not 1 <= self.m < self.batch:
-            raise TrainingError(f"found m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
-        return super().fit(data, bits=bits, seed=seed, report=report, loop=loop)
+            raise ValueError(f"m = {self.m} positives in a list of {self.batch}: choose 1 <= m < batch")
 
     def head(self, dim: int, bits: int) -> WhitenedHead:
         """An empty hash head."""

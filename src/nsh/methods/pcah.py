@@ -20,7 +20,7 @@ LEAST_SPREAD = 1e-6  # of images of unit length along a direction; less is round
 
 @dataclass(frozen=True, kw_only=True)
 class Pcah:
-    """The method; it has no parameters."""
+    """Wang et al., "Semi-Supervised Hashing for Scalable Image Retrieval", CVPR 2010, no labels."""
 
     name = "pcah"
 

@@ -25,16 +25,20 @@ from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.binary import sign
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import BalancedPerceptronHead
+from nsh.ranges import Count, OneOrMore, Positive, Several, Weight
 
 GRID = 100_001  # points of the numerical integration
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sdc(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Ng et al., "Similarity Distribution Calibration", BMVC 2023."""
 
-    beta: float
-    quantisation: float
+    epochs: Count = 15
+    batch: Several = 64
+    learning_rate: Positive = 1e-3
+    beta: OneOrMore = 5.0  # the codes' similarities are spread as Beta(beta, beta)
+    quantisation: Weight = 1.0  # weight of the quantisation
 
     name = "sdc"
 

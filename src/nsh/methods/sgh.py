@@ -24,14 +24,18 @@ from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.ranges import Count, Positive, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sgh(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Dai et al., "Stochastic Generative Hashing", ICML 2017."""
 
-    alpha: float
-    beta: float
+    epochs: Count = 60
+    batch: Several = 500
+    learning_rate: Positive = 1e-3
+    alpha: Weight = 0.001  # weight of the codes' length
+    beta: Weight = 0.001  # weight of the squared weights
 
     name = "sgh"
 

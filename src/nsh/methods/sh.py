@@ -38,7 +38,7 @@ class SineHead(UnitHead):
 
 @dataclass(frozen=True, kw_only=True)
 class Sh:
-    """The method; it has no parameters."""
+    """Weiss et al., "Spectral Hashing", NIPS 2008."""
 
     name = "sh"
 

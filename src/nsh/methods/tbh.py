@@ -26,16 +26,20 @@ from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.ranges import Count, Positive, Several
 
 POWER = 1.4  # of the similarity on an edge; the paper's
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tbh(GradientMethod):
-    """The method with its parameters, as in params.yaml."""
+    """Shen et al., "Auto-Encoding Twin-Bottleneck Hashing", CVPR 2020."""
 
-    hidden: int
-    latent: int
+    epochs: Count = 12
+    batch: Several = 100
+    learning_rate: Positive = 1e-3
+    hidden: Count = 1024  # length of the hidden layers
+    latent: Count = 512  # length of the second bottleneck
 
     name = "tbh"
 

@@ -148,7 +148,7 @@ def _height(summary: Summary | None) -> tuple[float, float] | None:
 
 def _chosen(params: Params, varied: str, values: tuple[Any, ...]) -> int | None:
     """Where the value of params.yaml stands among those of a parameter."""
-    now = getattr(params.methods.nsh, varied, None)
+    now = params.methods.model_dump()["nsh"].get(varied)
     return values.index(now) if now in values else None
 
 

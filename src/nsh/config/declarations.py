@@ -1,0 +1,107 @@
+"""What the methods declare of their parameters, read off their files: names, ranges, defaults and meanings.
+
+A method's class in `nsh.methods` annotates its parameters:
+
+    epochs: Count = 30
+    hidden: Count = 1024  # length of the hidden layer
+
+The annotation is the range (`nsh.ranges`, or a Literal), the comment is the meaning, behind the default or on the lines
+above, and `__post_init__` refuses values that do not go together. The file is read and not imported, because it would
+import torch, which takes seconds: of the class, the fields and `__post_init__` alone are made. So both may use nothing
+but `nsh.ranges`, Literal and Python's own names. (docs/decisions/0011)
+"""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from nsh import ranges
+
+FOLDER = Path(ranges.__file__).parent / "methods"
+NAMES = vars(ranges) | {"Literal": Literal}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a method."""
+
+    name: str
+    default: str  # as it is written in Python
+    meaning: str  # "" where the name says it
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a method's file says of its parameters."""
+
+    title: str  # the first line of the class's docstring: what was published where
+    parameters: list[Parameter]
+    block: type[Any]  # a dataclass of the parameters that checks its values
+
+
+@cache
+def declared_methods() -> dict[str, str]:
+    """The registry, `nsh.methods.METHODS`: class by name."""
+    tree = ast.parse((FOLDER / "__init__.py").read_text(encoding="utf-8"))
+    registry = next(node for node in tree.body if ast.unparse(node).startswith("METHODS = "))
+    assert isinstance(registry, ast.Assign)
+    found: dict[str, str] = ast.literal_eval(registry.value)
+    return found
+
+
+@cache
+def read_declaration(method: str) -> Declaration:
+    """The parameters of one of `declared_methods`."""
+    source = (FOLDER / f"{method}.py").read_text(encoding="utf-8")
+    name = declared_methods()[method]
+    found = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
+    title = (ast.get_docstring(found) or "").partition("\n")[0].removesuffix(".")
+    block = _make_block(found)
+    return Declaration(title, list(_read_parameters(found, source, block)), block)
+
+
+def _fields(found: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [node for node in found.body if isinstance(node, ast.AnnAssign) and node.value is not None]
+
+
+def _make_block(found: ast.ClassDef) -> type[Any]:
+    checks = [node for node in found.body if isinstance(node, ast.FunctionDef) and node.name == "__post_init__"]
+    short = ast.parse(f"class {found.name}: pass")
+    assert isinstance(short.body[0], ast.ClassDef)
+    short.body[0].body = [*_fields(found), *checks, ast.Pass()]
+    made = dict(NAMES)
+    exec(compile(ast.fix_missing_locations(short), found.name, "exec"), made)
+    return checked_dataclass(made[found.name], kw_only=True, frozen=True, config=ConfigDict(extra="forbid"))
+
+
+def _read_parameters(found: ast.ClassDef, source: str, block: type[Any]) -> Iterator[Parameter]:
+    comments = _read_comments(source)
+    end = 0
+    for field in _fields(found):
+        assert isinstance(field.target, ast.Name)
+        assert field.value is not None
+        assert field.end_lineno is not None
+        lines = range(max(end, found.lineno) + 1, field.end_lineno + 1)
+        meaning = " ".join(comments[line] for line in lines if line in comments)
+        if meaning.endswith(":"):  # the values stand in the annotation
+            meaning += " " + " | ".join(_choices(block, field.target.id))
+        yield Parameter(field.target.id, ast.get_source_segment(source, field.value) or "", meaning)
+        end = field.end_lineno
+
+
+def _read_comments(source: str) -> dict[int, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _choices(block: type[Any], name: str) -> list[str]:
+    """The values that a Literal allows, without the default."""
+    return [value for value in get_args(block.__annotations__[name]) if value != getattr(block, name)]

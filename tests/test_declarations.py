@@ -1,0 +1,81 @@
+"""What is read off a method's file is what its class is, and params.yaml has it written out."""
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from pydantic import TypeAdapter
+
+from nsh.config.declarations import declared_methods, read_declaration
+from nsh.config.methods import write_defaults
+from nsh.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+
+
+def described(cls: type) -> dict[str, tuple[object, object]]:
+    """Range and default by parameter."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)}
+
+
+def test_the_registry_is_read_as_it_is() -> None:
+    assert list(declared_methods().items()) == list(METHODS.items())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_declared_as_it_is(method: str) -> None:
+    cls = getattr(import_module(f"nsh.methods.{method}"), METHODS[method])
+    block = read_declaration(method).block
+    found = {
+        field.name: (get_type_hints(block, include_extras=True)[field.name], getattr(block, field.name))
+        for field in dataclasses.fields(block)
+    }
+    assert found == described(cls)
+    assert cls() == cls(**dataclasses.asdict(block()))
+    assert [parameter.name for parameter in read_declaration(method).parameters] == list(found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_default_is_in_its_range(method: str) -> None:
+    block = read_declaration(method).block
+    assert TypeAdapter(block).validate_python(dataclasses.asdict(block())) == block()
+
+
+def test_params_yaml_has_every_default_and_its_meaning(tmp_path: Path) -> None:
+    """Where this fails: `nsh params defaults`."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    write_defaults(tmp_path / "params.yaml")
+    assert (tmp_path / "params.yaml").read_text() == (ROOT / "params.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "a: 1\n\nmethods:  # mine\n\n  itq:\n    iterations: 3\n\n# c\nb: 2\n",
+            ("a: 1\n\nmethods:\n", "\n\n# c\nb: 2\n"),
+        ),
+        ("a: 1\nmethods: {}\n", ("a: 1\nmethods:\n", "")),
+        ("a: 1\n", ("a: 1\nmethods:\n", "")),
+    ],
+)
+def test_all_else_of_a_params_yaml_stays(tmp_path: Path, before: str, after: tuple[str, str]) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(before)
+    write_defaults(path)
+    text = path.read_text()
+    assert text.startswith(after[0])
+    assert text.endswith("512             # length of the hidden layer" + (after[1] or "\n"))
+    assert "iterations: 50\n" in text
+    assert text.count("methods:") == 1
+
+
+def test_parameters_are_checked_without_torch() -> None:
+    code = "import sys; from nsh.config import read_params; read_params(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
