@@ -37,7 +37,7 @@ $(READY): pyproject.toml constraints.txt
 .dvc/config.local:
 	printf '[core]\n    no_scm = true\n' > $@
 
-# A profile is a whole params file in params/; it becomes params.yaml, which DVC reads. PROFILE=default leads back.
+# A profile in params/ holds what differs from params.yaml, which DVC reads; it is laid over it. PROFILE=default leads back.
 .PHONY: repro
 repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow; PROFILE=<of params/>
 	$(if $(PROFILE),tools/use_profile $(PROFILE))

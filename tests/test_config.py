@@ -91,7 +91,7 @@ def test_what_is_left_out_of_a_method_has_its_default(values: dict, tmp_path: Pa
 
 def test_a_method_in_use_must_be_written_where_dvc_reads_it(values: dict, tmp_path: Path) -> None:
     del values["methods"]["itq"]
-    with pytest.raises(ConfigError, match="matrix.methods has itq, of which methods has no block: run `nsh params def"):
+    with pytest.raises(ConfigError, match=r"params: matrix\.methods has itq, of which methods has no block: run "):
         read(values, tmp_path)
 
 

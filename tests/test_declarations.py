@@ -55,25 +55,20 @@ def test_params_yaml_has_every_default_and_its_meaning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("head", "block", "tail"),
     [
-        (
-            "a: 1\n\nmethods:  # mine\n\n  itq:\n    iterations: 3\n\n# c\nb: 2\n",
-            ("a: 1\n\nmethods:\n", "\n\n# c\nb: 2\n"),
-        ),
-        ("a: 1\nmethods: {}\n", ("a: 1\nmethods:\n", "")),
-        ("a: 1\n", ("a: 1\nmethods:\n", "")),
+        ("a: 1\n\n", "methods:  # mine\n\n  itq:\n    iterations: 3\n", "\n# next\nb: 2\n"),
+        ("a: 1\n", "methods: {}\n", ""),
+        ("a: 1\n", "", ""),
     ],
 )
-def test_all_else_of_a_params_yaml_stays(tmp_path: Path, before: str, after: tuple[str, str]) -> None:
+def test_all_else_of_a_params_yaml_stays(tmp_path: Path, head: str, block: str, tail: str) -> None:
     path = tmp_path / "params.yaml"
-    path.write_text(before)
+    path.write_text(head + block + tail)
     write_defaults(path)
-    text = path.read_text()
-    assert text.startswith(after[0])
-    assert text.endswith("512             # length of the hidden layer" + (after[1] or "\n"))
-    assert "iterations: 50\n" in text
-    assert text.count("methods:") == 1
+    assert path.read_text().startswith(f"{head}methods:\n  nsh:")
+    assert path.read_text().endswith(f"    hidden: 512             # length of the hidden layer\n{tail}")
+    assert "iterations: 50\n" in path.read_text()
 
 
 def test_parameters_are_checked_without_torch() -> None:

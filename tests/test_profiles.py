@@ -114,7 +114,7 @@ def test_a_profile_holds_only_what_differs(path: Path) -> None:
 def test_a_changed_default_reaches_a_profile(path: Path) -> None:
     """Every one of them, but where the profile has a value of its own."""
     own = leaves(yaml.safe_load(path.read_text()))
-    changed = re.sub(r"(?m)^( +\w+:) [^{#\n]+", r"\1 changed ", DEFAULT)
+    changed = re.sub(r"(?m)^( +\w+:) +[^{# \n][^#\n]*", r"\1 changed ", DEFAULT)
     values = leaves(yaml.safe_load(compose(changed, path.read_text(), name=path.name)[0]))
     assert values.keys() == leaves(yaml.safe_load(DEFAULT)).keys()
     assert {key: value for key, value in values.items() if value not in ("changed", {})} == own
@@ -245,7 +245,7 @@ def test_images_at_home_are_named_by_their_whole_path(project: Path, monkeypatch
     commit_default(project, "dataset:\n  root: data/local  # images\n")
     for _ in range(2):
         assert run(project, "one").returncode == 0
-        assert (project / "params.yaml").read_text() == "dataset:\n  root: /home/somebody/photos  # images\n"
+        assert (project / "params.yaml").read_text() == "dataset:\n  root: /home/somebody/photos # images\n"
 
 
 def test_what_a_profile_changes_is_shown_and_all_else_stays(project: Path) -> None:

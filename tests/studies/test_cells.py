@@ -133,7 +133,7 @@ def running(text):
         ("itg", {}, "found method 'itg', allowed are nsh, itq"),
         ("nsh", {"taus": 1}, "methods.nsh.taus: no such parameter"),
         ("nsh", {"tau_c": 0}, "methods.nsh.tau_c: found 0"),
-        ("nsh", {"m": 50}, "m = 50 positives leave no negative"),
+        ("nsh", {"m": 50}, "m = 50 positives in a list of 50"),
     ],
 )
 def test_a_cell_that_cannot_be_is_refused_before_any_is_measured(params, method, changed, message):

@@ -147,8 +147,8 @@ class Params(Block):
         missing = [name for name in self.matrix.methods if name not in self.methods.model_fields_set]
         if missing:
             raise ValueError(
-                f"matrix.methods has {', '.join(missing)}, of which methods has no block: run `nsh params defaults`, or "
-                f"write `{missing[0]}: {{}}` there to take the defaults"
+                f"matrix.methods has {', '.join(missing)}, of which methods has no block: run `nsh params defaults`, "
+                f"or write `{missing[0]}: {{}}` there to take the defaults"
             )
         return self
 
