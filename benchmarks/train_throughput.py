@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.backbones import networks
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.config import read_params
-from nsh.export.graph import ImageToEmbedding
 from nsh.methods import Schedule, TrainingData, create
 from nsh.system.progress import no_progress
 from nsh.training.augment import augment, view_generator

@@ -4,26 +4,22 @@ What has arrived is kept in `nsh.system.fetch.CACHE` until the whole stage is do
 """
 
 import shutil
-from pathlib import Path
 
 from nsh.backbones import weights
 from nsh.config import read_params
 from nsh.data import registry
+from nsh.project.paths import Project
 from nsh.system.command import run_stage
 from nsh.system.fetch import CACHE
 from nsh.terminal import say, show_progress, take_no_arguments
 
-RAW = Path("data/raw")
-
 
 def main() -> None:
     """Fetch the backbone's weights and the data set: the smaller, and the likelier to be misspelt, first."""
-    params = read_params()
-    backbone, data_set = params.backbone, params.dataset
-    weights.fetch(backbone.name, backbone.weights, into=RAW / "weights", progress=show_progress, say=say)
-    registry.fetch(
-        data_set.name, raw=RAW, root=data_set.root, exclude=data_set.exclude, progress=show_progress, say=say
-    )
+    params, project = read_params(), Project()
+    backbone, data_set = params.backbone, params.dataset.model_dump(exclude={"labels"})
+    weights.fetch(backbone.name, backbone.weights, into=project.weights, progress=show_progress, say=say)
+    registry.fetch(raw=project.raw, **data_set, progress=show_progress, say=say)
     shutil.rmtree(CACHE, ignore_errors=True)
 
 

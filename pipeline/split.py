@@ -1,27 +1,23 @@
 """Stage split: params.yaml and data/raw -> data/split (see `nsh.data.draw` for the protocol)."""
 
-from pathlib import Path
-
 from nsh.config import read_params
 from nsh.data.classes import check_classes, describe_classes
 from nsh.data.draw import Sizes, draw
 from nsh.data.registry import open_images
 from nsh.data.split import read_header, write
 from nsh.data.take import TAKES
+from nsh.project.paths import Project
 from nsh.system.command import run_stage
 from nsh.terminal import show_progress, take_no_arguments
-
-RAW = Path("data/raw")
-SPLIT = Path("data/split")
 
 
 def main() -> None:
     """Draw train, query and gallery and write them."""
-    params = read_params()
-    data_set, split = params.dataset, params.split
-    images = open_images(data_set.name, raw=RAW, root=data_set.root, labels=data_set.labels)
+    params, project = read_params(), Project()
+    split = params.split
+    images = open_images(raw=project.raw, **params.dataset.model_dump(exclude={"exclude"}))
     check_classes(images)
-    print(f"{data_set.name}: {describe_classes(images)}")
+    print(f"{params.dataset.name}: {describe_classes(images)}")
     sizes = Sizes(train=split.train, gallery=split.gallery, query=split.query)
     drawn = draw(
         images,
@@ -32,8 +28,8 @@ def main() -> None:
         threads=params.compute.threads,
         progress=show_progress,
     )
-    write(drawn, SPLIT)
-    header = read_header(SPLIT)
+    write(drawn, project.split)
+    header = read_header(project.split)
     counts = ", ".join(f"{count} {part}" for part, count in header["counts"].items())
     print(
         f"split: {counts}; {header['unreadable']} unreadable images and {header['duplicates_dropped']} duplicates of "

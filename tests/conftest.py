@@ -196,11 +196,11 @@ def trained(photographs: np.ndarray) -> Networks:
     from torch import nn
 
     from nsh.backbones import networks
-    from nsh.export import graph
+    from nsh.backbones.pixels import ImageToEmbedding
 
     backbone = networks.build("mobilenet_v2", weights=None, image_size=SIZE)
     layers = [layer for layer in backbone.modules() if isinstance(layer, nn.BatchNorm2d)]
-    whole = graph.ImageToEmbedding(backbone)
+    whole = ImageToEmbedding(backbone)
     images = torch.from_numpy(photographs[:64])
     for layer in layers:
         layer.momentum = None

@@ -2,7 +2,9 @@
 
 import pytest
 
-from nsh.terminal import say, show_progress, take_no_arguments
+from nsh.errors import CodesError
+from nsh.project.paths import Pair
+from nsh.terminal import say, show_progress, take_no_arguments, take_pair
 
 
 def test_everything_passes_through_in_order() -> None:
@@ -36,3 +38,15 @@ def test_an_argument_that_a_stage_does_not_take_is_refused(monkeypatch: pytest.M
     monkeypatch.setattr("sys.argv", ["split.py", "--seed", "1"])
     with pytest.raises(SystemExit, match="2"):
         take_no_arguments("Stage split: draw the parts.")
+
+
+def test_a_pair_is_read_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["train.py", "--method", "nsh", "--bits", "16"])
+    assert take_pair("Train.") == Pair("nsh", 16)
+
+
+@pytest.mark.parametrize("bits", ["0", "513"])
+def test_a_length_that_no_code_has_is_refused(monkeypatch: pytest.MonkeyPatch, bits: str) -> None:
+    monkeypatch.setattr("sys.argv", ["train.py", "--method", "nsh", "--bits", bits])
+    with pytest.raises(CodesError, match=f"a code cannot have {bits} bits"):
+        take_pair("Train.")

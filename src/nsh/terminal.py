@@ -10,6 +10,9 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from nsh.core.codes import code_bytes
+from nsh.project.paths import Pair
+
 T = TypeVar("T")
 
 LOG_SECONDS = 15.0
@@ -27,6 +30,20 @@ def take_no_arguments(description: str | None) -> None:
     """Answer --help with `description` and refuse anything else, for a stage that reads params.yaml alone."""
     formatter = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=description, formatter_class=formatter).parse_args()
+
+
+def take_pair(description: str) -> Pair:
+    """Read the arguments --method and --bits of a stage that runs once for each pair.
+
+    Raises:
+        CodesError: there are no codes of this length.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--method", required=True, help="a block of params.yaml's methods, e.g. nsh")
+    parser.add_argument("--bits", required=True, type=int, help="length of a code, e.g. 32")
+    arguments = parser.parse_args()
+    code_bytes(arguments.bits)
+    return Pair(arguments.method, arguments.bits)
 
 
 def say(message: str) -> None:

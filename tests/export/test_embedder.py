@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.export.embedder import open_embedder
-from nsh.export.graph import ImageToEmbedding, to_bytes
+from nsh.export.graph import to_bytes
 
 
 def test_on_the_cpu_the_embeddings_are_torchs(trained, backbone_model, photographs):

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from nsh.export.graph import ImageToEmbedding, export_backbone, join_head, save
+from nsh.backbones.pixels import ImageToEmbedding
+from nsh.export.graph import export_backbone, join_head, save
 
 HERE = Path(__file__).parent
 CHANNELS = (16, 32, 64)

@@ -12,6 +12,7 @@ from nsh.data.split import read_header, read_part
 from nsh.errors import ConfigError, DataError
 from nsh.serving.session import open_session
 from nsh.system.files import sha256_file
+from nsh.training import embed
 from nsh.training.augment import augment, view_generator
 
 EMBED = Path("data/embed")
@@ -122,7 +123,7 @@ class TestRuns:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(quick, "embed_views", interrupt)
+            patch.setattr(embed, "embed_views", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 quick.main()
         assert files() == before
@@ -133,7 +134,7 @@ class TestRuns:
 
     def test_other_settings_never_take_up_the_partial_state(self, quick, monkeypatch):
         with monkeypatch.context() as patch:
-            patch.setattr(quick, "_write", lambda *arguments: 1 / 0)
+            patch.setattr(embed, "_write", lambda *arguments, **options: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 quick.main()
         set_params(embed={"seed": 5})

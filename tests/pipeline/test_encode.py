@@ -13,6 +13,7 @@ from PIL import Image
 from nsh.core.manifest import read_codes
 from nsh.data.split import read_part
 from nsh.errors import CodesError, DataError
+from nsh.export import encoding
 from nsh.serving.encoder import Encoder
 from nsh.system.files import sha256_file
 
@@ -102,36 +103,49 @@ def test_embeddings_of_another_shape_are_refused(project, run, shape, message):
         run("encode")
 
 
-def test_a_cut_run_goes_on_and_gives_the_same_bytes(project, run, stage, monkeypatch):
+def test_a_cut_run_goes_on_and_gives_the_same_bytes(project, run, monkeypatch):
     change_header(device="cuda")  # the long way, where it matters
-    encode = stage("encode")
-    monkeypatch.setattr(encode, "SHARD_ROWS", 32)
-    run(encode)
+    monkeypatch.setattr(encoding, "SHARD_ROWS", 32)
+    run("encode")
     whole = files(CODES)
     shutil.rmtree("codes")
 
     loaded: list[str] = []
-    real = encode._run
+    real = encoding.PartEncoder._from_images
 
-    def cut_in_the_gallery(encoder, ids, shard, **rest):
-        if len(ids) == 200 and shard.start == 96:
+    def cut_in_the_gallery(encoder, part, shard):
+        if len(part.ids) == 200 and shard.start == 96:
             raise KeyboardInterrupt
-        return real(encoder, ids, shard, **rest)
+        return real(encoder, part, shard)
 
-    monkeypatch.setattr(encode, "_run", cut_in_the_gallery)
+    monkeypatch.setattr(encoding.PartEncoder, "_from_images", cut_in_the_gallery)
     with pytest.raises(KeyboardInterrupt):
-        run(encode)
+        run("encode")
     assert not CODES.exists()
 
-    def note(encoder, ids, shard, **rest):
-        loaded.extend(ids[row] for row in shard)
-        return real(encoder, ids, shard, **rest)
+    def note(encoder, part, shard):
+        loaded.extend(part.ids[row] for row in shard)
+        return real(encoder, part, shard)
 
-    monkeypatch.setattr(encode, "_run", note)
-    run(encode)
+    monkeypatch.setattr(encoding.PartEncoder, "_from_images", note)
+    run("encode")
     assert files(CODES) == whole
     assert loaded == read_part(Path("data/split"), "gallery").ids[96:]
     assert not any(Path(".cache/nsh/encode").iterdir())
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_encoder_is_opened_once(project, run, monkeypatch, device):
+    change_header(device=device)  # from embeddings, and from images
+    opened, start = [], Encoder.__init__
+
+    def count(self, path, **options):
+        opened.append(path)
+        start(self, path, **options)
+
+    monkeypatch.setattr(Encoder, "__init__", count)
+    run("encode")
+    assert opened == [MODEL]
 
 
 def test_an_image_that_broke_since_the_split_is_named(project, run):

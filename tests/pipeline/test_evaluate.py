@@ -12,6 +12,7 @@ from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
 from nsh.data.split import Rows, Split, write
 from nsh.errors import CodesError
+from nsh.project.paths import Pair
 from nsh.system.command import run_stage
 from nsh.system.files import read_json, write_json
 from pipeline import evaluate as stage
@@ -51,7 +52,7 @@ def project(tmp_path, monkeypatch):
 
 def recorded(arguments, options):
     """In the place of the MLflow record, which has its own tests: it reads what the stage has written by then."""
-    assert options == {"method": "nsh", "bits": BITS}
+    assert options == {"pair": Pair("nsh", BITS)}
     assert Path(f"metrics/nsh-{BITS}.json").exists()
     print("recorded", arguments[0].resolve())
 

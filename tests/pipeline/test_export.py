@@ -6,14 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import yaml
 
 from nsh.backbones.networks import MEAN, STD
 from nsh.errors import ConfigError, ExportError
-from nsh.export import parity
+from nsh.export import joined, parity
 from nsh.serving.encoder import Encoder
 from nsh.system.files import read_json, sha256_file
 
@@ -67,10 +66,9 @@ def test_two_processes_in_two_folders_write_the_same_bytes(exported, project):
         assert (project / FOLDER / name).read_bytes() == (exported / FOLDER / name).read_bytes()
 
 
-def test_an_encoder_that_is_not_the_network_is_not_written(project, run, stage, monkeypatch):
+def test_an_encoder_that_is_not_the_network_is_not_written(project, run, monkeypatch):
     """The gate sees a head that was changed after it was exported."""
-    export = stage("export")
-    join = export.join_head
+    join = joined.join_head
 
     def join_another(backbone_model, head, contract):
         other = copy.deepcopy(head)
@@ -78,9 +76,9 @@ def test_an_encoder_that_is_not_the_network_is_not_written(project, run, stage, 
             next(iter(other.parameters())).mul_(-1)
         return join(backbone_model, other, contract)
 
-    monkeypatch.setattr(export, "join_head", join_another)
+    monkeypatch.setattr(joined, "join_head", join_another)
     with pytest.raises(ExportError, match="nothing was written"):
-        run(export)
+        run("export")
     assert made() == ["backbone.pt", "head.pt"]
 
 
@@ -112,16 +110,6 @@ def test_a_missing_head_and_an_unknown_method_are_one_sentence(project, run):
         run("export")
     with pytest.raises(ConfigError, match="found method 'none', allowed are"):
         run("export", method="none")
-
-
-def test_fewer_images_than_the_gate_wants_are_all_of_them(project, stage, monkeypatch):
-    export = stage("export")
-    monkeypatch.setattr(export.parity, "IMAGES", 10_000)
-    assert export._gate_images(export.read_params()).shape == (260, 64, 64, 3)
-    monkeypatch.setattr(export.parity, "IMAGES", 5)
-    images = export._gate_images(export.read_params())
-    assert images.dtype == np.uint8
-    assert images.shape == (5, 64, 64, 3)
 
 
 def choose(precision: str, **limits: float) -> None:

@@ -14,10 +14,10 @@ from mlflow import MlflowClient
 from tests.waiting import PATIENCE
 
 from nsh.backbones import networks
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.preprocess import load_image, to_input
 from nsh.data.split import read_part
 from nsh.errors import ConfigError, DataError, TrainingError
-from nsh.export.graph import ImageToEmbedding
 from nsh.methods import create
 from nsh.serving.encoder import Encoder
 from nsh.system.files import read_json, sha256_file, write_json

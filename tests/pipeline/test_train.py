@@ -14,6 +14,7 @@ from tests.waiting import PATIENCE
 from nsh.errors import CodesError, ConfigError, DataError, NonFiniteLoss
 from nsh.methods import METHODS, create
 from nsh.system.files import read_json
+from nsh.training import fit
 from nsh.training.steps import Run
 
 ROOT = Path(__file__).parents[2]
@@ -79,16 +80,15 @@ def test_another_process_writes_the_same_bytes(embeddings, run):
     assert contents() == here
 
 
-def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(embeddings, stage, run, monkeypatch):
-    script = stage("train")
-    write, steps = script._write, []
-    monkeypatch.setattr(script, "_write", _interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run(script, method="nsh", bits=8)
+def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(embeddings, run, monkeypatch):
+    steps = []
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "_write", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run("train", method="nsh", bits=8)
     assert not Path("models/nsh-8/head.pt").exists()
-    monkeypatch.setattr(script, "_write", write)
     monkeypatch.setattr(Run, "_step", lambda self, pair, step: steps.append(step))
-    run(script, method="nsh", bits=8)
+    run("train", method="nsh", bits=8)
     assert steps == []
     assert Path("models/nsh-8/head.pt").exists()
     assert list(Path(".cache").rglob("*.ckpt")) == []

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nsh.reports.measured import Heading, Measured
+from nsh.project.paths import Pair
+from nsh.project.results import Measured
+from nsh.reports.heading import Heading
 
 
 @pytest.fixture
@@ -50,8 +52,7 @@ def measure() -> Callable[..., Measured]:
             "code_entropy": 0.875,
         }
         return Measured(
-            method=method,
-            bits=bits,
+            pair=Pair(method, bits),
             metrics=(figures if labelled else {}) | always,
             protocol={"k": 1000},
             curves={

@@ -5,7 +5,7 @@ import onnxruntime as ort
 import pytest
 
 from nsh.errors import CodesError, ConfigError
-from nsh.serving.session import open_session
+from nsh.serving.session import open_session, run_batches
 
 
 def test_threads_are_what_was_asked_for(encoder_path):
@@ -18,6 +18,21 @@ def test_a_file_and_its_bytes_are_the_same_model(encoder_path, photographs):
     [from_file] = open_session(encoder_path, threads=1).run(["code"], feed)
     [from_bytes] = open_session(encoder_path.read_bytes(), threads=1).run(["code"], feed)
     assert np.array_equal(from_file, from_bytes)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 7, 100])
+def test_batches_are_joined_in_order_whatever_their_length(encoder_path, photographs, batch):
+    session, seen = open_session(encoder_path, threads=1), []
+
+    def watch(batches, *, desc, total):
+        seen.append((desc, total))
+        return batches
+
+    found = run_batches(session, ["code", "embedding"], photographs[:7], batch=batch, progress=watch, desc="seven")
+    code, embedding = session.run(["code", "embedding"], {"image": photographs[:7]})
+    assert np.array_equal(found[0], code)
+    assert np.allclose(found[1], embedding, atol=1e-4)
+    assert seen == [("seven", -(-7 // batch))]
 
 
 @pytest.mark.parametrize("threads", [0, -1])

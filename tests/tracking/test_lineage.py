@@ -1,8 +1,8 @@
 import pytest
 
+from nsh.project.paths import Pair
 from nsh.system.files import write_text
 from nsh.tracking.lineage import changed_parameters, lock_digest, revision_tags
-from nsh.tracking.results import Pair
 
 PAIR = Pair("nsh", 16)
 LOCK = """

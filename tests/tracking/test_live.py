@@ -9,10 +9,12 @@ from tests.waiting import PATIENCE
 
 from nsh.config import change
 from nsh.errors import NonFiniteLoss, TrackingError
+from nsh.project.paths import Pair, Project
 from nsh.system.files import sha256_file
 from nsh.tracking import training_run
-from nsh.tracking.results import Pair, head_path
 from nsh.tracking.store import open_store
+
+PAIR = Pair("nsh", 16)
 
 
 def only_run(project):
@@ -31,7 +33,7 @@ def fail(project, params, error):
 
 
 def train(project, params):
-    return training_run(project, params, method="nsh", bits=16, head=head_path(project, Pair("nsh", 16)))
+    return training_run(project, params, pair=PAIR)
 
 
 def test_the_curve_is_there_while_training_goes_on(project, params, finish):
@@ -43,7 +45,7 @@ def test_the_curve_is_there_while_training_goes_on(project, params, finish):
         finish("nsh", 16)
     run, _ = only_run(project)
     assert run.info.status == "FINISHED"
-    assert run.data.tags["head_sha256"] == sha256_file(head_path(project, Pair("nsh", 16)))
+    assert run.data.tags["head_sha256"] == sha256_file(Project(project).of(PAIR).head)
     assert 0 < run.data.metrics["train_seconds"] <= (run.info.end_time - run.info.start_time) / 1000 + 1
 
 
@@ -166,13 +168,14 @@ SCRIPT = """
 import signal, sys
 from pathlib import Path
 from nsh.config import read_params
+from nsh.project.paths import Pair
 from nsh.system.command import run_command
 from nsh.tracking import training_run
 
 def main():
     folder = Path(sys.argv[1])
     params = read_params(folder / "params.yaml")
-    with training_run(folder, params, method="nsh", bits=16, head=folder / "head.pt") as report:
+    with training_run(folder, params, pair=Pair("nsh", 16)) as report:
         report({"epoch": 1, "loss": 2.0})
         print("trained", flush=True)
         while True:

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from nsh.project.paths import Pair
 from nsh.tracking import sync, training_run
 from nsh.tracking.processes import PROC, has_ended, this_process
-from nsh.tracking.results import Pair, head_path
 from nsh.tracking.runs import PROCESS
 from nsh.tracking.store import open_store
 
@@ -92,6 +92,6 @@ def start_run(store, process):
 def test_the_next_training_ends_it_too(project, params, finish):
     store = open_store(project, experiment="folder")
     dead = start_run(store, replace(this_process(), 4, "1"))
-    with training_run(project, params, method="nsh", bits=16, head=head_path(project, Pair("nsh", 16))):
+    with training_run(project, params, pair=Pair("nsh", 16)):
         finish("nsh", 16)
     assert store.client.get_run(dead).info.status == "KILLED"

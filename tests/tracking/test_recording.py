@@ -5,11 +5,13 @@ import pytest
 
 from nsh.config import read_params
 from nsh.errors import TrackingError
+from nsh.project.paths import Pair
 from nsh.system.files import read_json, write_json, write_text
 from nsh.tracking import record, sync, training_run
 from nsh.tracking.recording import _thin
-from nsh.tracking.results import Pair, head_path
 from nsh.tracking.store import open_store
+
+PAIR = Pair("nsh", 16)
 
 
 def runs_of(project):
@@ -22,12 +24,12 @@ def done(outcomes):
 
 
 def test_a_stage_adds_its_results_to_the_run_that_trained_the_head(project, params, finish):
-    with training_run(project, params, method="nsh", bits=16, head=head_path(project, Pair("nsh", 16))) as report:
+    with training_run(project, params, pair=PAIR) as report:
         report({"epoch": 1, "loss": 2.5})
         report({"epoch": 2, "loss": 1.5})
         finish("nsh", 16)
     (trained,) = runs_of(project)[0]
-    record(project, params, method="nsh", bits=16)
+    record(project, params, pair=PAIR)
 
     runs, client = runs_of(project)
     assert len(runs) == 1
@@ -59,7 +61,7 @@ def test_a_finished_result_is_recorded_once(project, params, finish):
     first, second = done(sync(project, params)), done(sync(project, params))
     assert first == {"nsh-16": "added", "nsh-32": "skipped", "itq-16": "skipped", "itq-32": "added"}
     assert second == {"nsh-16": "there already", "nsh-32": "skipped", "itq-16": "skipped", "itq-32": "there already"}
-    record(project, params, method="nsh", bits=16)
+    record(project, params, pair=PAIR)
     runs, client = runs_of(project)
     assert sorted(run.info.run_name for run in runs) == ["itq-32", "nsh-16"]
     assert all(run.data.tags["source"] == "dvc-cache" for run in runs)
@@ -77,7 +79,7 @@ def test_what_record_and_sync_write_is_the_same(project, params, finish, tmp_pat
         return run.data.metrics, run.data.params, curve, tags.keys()
 
     finish("nsh", 16)
-    record(project, params, method="nsh", bits=16)
+    record(project, params, pair=PAIR)
     by_record = written()
     runs, client = runs_of(project)
     client.delete_run(runs[0].info.run_id)
@@ -104,10 +106,10 @@ def test_a_second_evaluation_of_one_head_is_a_second_run(project, params, finish
 
 
 def test_epochs_that_the_live_run_missed_are_added(project, params, finish):
-    with training_run(project, params, method="nsh", bits=16, head=head_path(project, Pair("nsh", 16))) as report:
+    with training_run(project, params, pair=PAIR) as report:
         report({"epoch": 2, "loss": 1.5})  # resumed after epoch 1
         finish("nsh", 16)
-    record(project, params, method="nsh", bits=16)
+    record(project, params, pair=PAIR)
     runs, client = runs_of(project)
     points = client.get_metric_history(runs[0].info.run_id, "train/loss")
     assert sorted((point.step, point.value) for point in points) == [(1, 2.5), (2, 1.5)]
@@ -141,7 +143,7 @@ def test_a_dead_store_leaves_the_stage_alone(project, params, finish, monkeypatc
     finish("nsh", 16)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    record(project, params, method="nsh", bits=16)
+    record(project, params, pair=PAIR)
     warning = capsys.readouterr().err
     assert "nsh track sync" in warning
     assert "secret" not in warning

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nsh.errors import DataError
+from nsh.project.paths import SPLIT_HEADER
 from nsh.system.files import read_json, write_json
 from nsh.system.folders import atomic_folder
 
@@ -80,7 +81,7 @@ def write(split: Split, directory: Path) -> None:
             pq.write_table(pa.table(columns, schema=_SCHEMA), folder / f"{part}.parquet")
         lines = [json.dumps({"id": name, "error": error}) for name, error in split.unreadable]
         (folder / "unreadable.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        write_json(folder / "split.json", _header(split))
+        write_json(folder / SPLIT_HEADER, _header(split))
 
 
 def read_header(directory: Path) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def read_header(directory: Path) -> dict[str, Any]:
         DataError: there is no split.
     """
     try:
-        header: dict[str, Any] = read_json(directory / "split.json")
+        header: dict[str, Any] = read_json(directory / SPLIT_HEADER)
     except FileNotFoundError as error:
         raise DataError(f"{directory} holds no split: run `dvc repro split`") from error
     return header

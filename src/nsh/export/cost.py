@@ -18,7 +18,7 @@ from nsh.core.codes import unpack
 from nsh.core.metrics import evaluate
 from nsh.export.graph import to_bytes
 from nsh.export.parity import require_packed
-from nsh.serving.session import open_session
+from nsh.serving.session import open_session, run_batches
 from nsh.system.progress import Progress, no_progress
 
 GALLERY, QUERY = 2000, 500  # images that are judged on
@@ -115,13 +115,11 @@ def _encode(
     model: onnx.ModelProto, images: NDArray[np.uint8], *, threads: int, progress: Progress
 ) -> NDArray[np.uint8]:
     session = open_session(to_bytes(model), threads=threads)
-    starts = range(0, len(images), BATCH)
-    codes = []
-    for start in progress(starts, desc="cost of precision", total=len(starts)):
-        code, logit = session.run(["code", "logit"], {"image": images[start : start + BATCH]})
-        require_packed(code, logit, batch=BATCH)
-        codes.append(code)
-    return np.concatenate(codes)
+    codes, logits = run_batches(
+        session, ["code", "logit"], images, batch=BATCH, progress=progress, desc="cost of precision"
+    )
+    require_packed(codes, logits, batch=BATCH)
+    return codes
 
 
 def _map(codes: NDArray[np.uint8], *, gallery: Sample, query: Sample, bits: int, threads: int) -> float | None:

@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.utils
+import onnxruntime as ort
 from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.codes import code_bytes
 from nsh.core.contract import EncoderContract
 from nsh.errors import CodesError, ExportError
+from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
-from nsh.serving.session import open_session
-from nsh.system.files import read_json, sha256_file
+from nsh.serving.session import open_session, run_batches
 
 SAMPLE = 256  # images that go through the whole graph to prove the short way
 
@@ -40,29 +41,49 @@ def head_part(encoder_path: Path) -> bytes:
     return content
 
 
-def are_usable(embeddings: Path, *, contract: EncoderContract, split_sha256: str) -> bool:
-    """Whether the folder `embeddings` holds, made on the CPU, what the encoder's own backbone sees of this split."""
-    header = read_json(embeddings / "embed.json")
-    found = [header.get(key) for key in ("backbone_sha256", "split_sha256", "image_size", "resample", "device")]
-    wanted = [contract.backbone_sha256, split_sha256, contract.image_size, contract.resample, "cpu"]
-    return found == wanted and sha256_file(embeddings / "backbone.onnx") == contract.backbone_sha256
+def open_head(encoder_path: Path) -> ort.InferenceSession:
+    """Open the `head_part` of an encoder file.
+
+    Raises:
+        ExportError: the file is no encoder that `nsh.export.graph.join_head` made.
+    """
+    return open_session(head_part(encoder_path), threads=1)
 
 
-def encode_embeddings(encoder_path: Path, embeddings: NDArray[np.float32], *, batch: int) -> NDArray[np.uint8]:
-    """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)], with the encoder's head.
+def are_usable(embeddings: Embeddings, *, contract: EncoderContract, split_sha256: str) -> bool:
+    """Whether `embeddings` are, made on the CPU, what the encoder's own backbone sees of this split."""
+    differences = embeddings.differences(
+        backbone_sha256=contract.backbone_sha256,
+        split_sha256=split_sha256,
+        image_size=contract.image_size,
+        resample=contract.resample,
+        device="cpu",
+    )
+    return not differences and embeddings.has_graph(contract.backbone_sha256)
+
+
+def encode_embeddings(
+    encoder: Encoder, head: ort.InferenceSession, embeddings: NDArray[np.float32], *, batch: int
+) -> NDArray[np.uint8]:
+    """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)].
+
+    Args:
+        encoder: whose embeddings they are.
+        head: what `open_head` made of its file.
+        embeddings: of any number of images.
+        batch: embeddings at a time.
 
     Raises:
         CodesError: the embeddings have another length than the encoder's.
     """
-    encoder = Encoder(encoder_path)
     if embeddings.ndim != 2 or embeddings.shape[1] != encoder.dim:
         raise CodesError(
             f"found embeddings {list(embeddings.shape)}, the encoder's are [n, {encoder.dim}]: embed again"
         )
-    session = open_session(head_part(encoder_path), threads=1)
-    starts = range(0, len(embeddings), batch)
-    parts = [session.run(["code"], {"embedding": embeddings[start : start + batch]})[0] for start in starts]
-    return np.concatenate([np.empty((0, code_bytes(encoder.contract.bits)), np.uint8), *parts])
+    if not len(embeddings):
+        return np.empty((0, code_bytes(encoder.contract.bits)), np.uint8)
+    codes: NDArray[np.uint8] = run_batches(head, ["code"], embeddings, batch=batch)[0]
+    return codes
 
 
 def prove(

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.backbones.networks import Backbone
-from nsh.export.graph import ImageToEmbedding
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.serving.session import open_session
 
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]

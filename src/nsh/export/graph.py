@@ -16,7 +16,7 @@ import onnx.compose
 import torch
 from torch import Tensor, nn
 
-from nsh.backbones.networks import MEAN, STD
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.errors import ExportError
@@ -26,25 +26,6 @@ OPSET = 20
 SIZE_LIMIT = 2**31 - 1  # bytes; protobuf's own limit for one file
 OUTPUTS = ["code", "logit", "embedding"]
 EXAMPLE_BATCH = 2  # torch.export freezes an axis whose example length is 0 or 1
-
-
-class ImageToEmbedding(nn.Module):
-    """A backbone behind its normalisation: uint8 pixels in, embedding out."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, backbone: nn.Module) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.register_buffer("mean", torch.tensor(MEAN, dtype=torch.float32).reshape(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(STD, dtype=torch.float32).reshape(1, 3, 1, 1))
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Map RGB images, uint8 [n, S, S, 3], to embeddings, float32 [n, d]."""
-        pixels = image.permute(0, 3, 1, 2).to(torch.float32) / 255
-        embedding: Tensor = self.backbone((pixels - self.mean) / self.std)
-        return embedding
 
 
 class EmbeddingToCode(nn.Module):

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import binarize, pack, unpack
 from nsh.errors import ExportError
-from nsh.export.graph import ImageToEmbedding, to_bytes
-from nsh.serving.session import open_session
+from nsh.export.graph import to_bytes
+from nsh.serving.session import open_session, run_batches
 from nsh.system.progress import Progress, no_progress
 
 IMAGES = 256  # how many images the gate wants
@@ -58,10 +59,10 @@ def check(
     session = open_session(to_bytes(encoder), threads=threads)
     codes, logits = [], []
     for batch in progress(BATCH_SIZES, desc="parity at batch sizes", total=len(BATCH_SIZES)):
-        parts = [session.run(["code", "logit"], {"image": part}) for part in _batches(images, batch)]
-        codes.append(np.concatenate([code for code, _ in parts]))
-        logits.append(np.concatenate([logit for _, logit in parts]))
-        require_packed(codes[-1], logits[-1], batch=batch)
+        code, logit = run_batches(session, ["code", "logit"], images, batch=batch)
+        require_packed(code, logit, batch=batch)
+        codes.append(code)
+        logits.append(logit)
     flips = [unpack(code, bits=expected.shape[1]) != (expected > 0) for code in codes]
     _require_agreement(flips, expected)
     return {
@@ -82,6 +83,14 @@ def settle(report: Mapping[str, Any]) -> dict[str, Any]:
     """What goes into parity.json: without `NOISE`, and agreement in ten-thousandths, so that one bit is no change."""
     kept = {name: value for name, value in report.items() if name not in NOISE}
     return kept | {"bit_agreement": round(report["bit_agreement"], 4)}
+
+
+def tell(report: Mapping[str, Any]) -> str:
+    """What `check` has measured, in one line."""
+    return (
+        f"{report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images; "
+        f"logits differ by {report['max_logit_difference']} at most"
+    )
 
 
 def _run_torch(backbone: nn.Module, head: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.float32]:

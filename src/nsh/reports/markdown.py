@@ -6,8 +6,9 @@ Only what was measured is shown; the paper's numbers stand beside ours where dat
 from collections.abc import Sequence
 
 from nsh.core.metrics import Difference, bootstrap_interval, paired_difference
+from nsh.project.results import Measured
 from nsh.reports import paper
-from nsh.reports.measured import Heading, Measured
+from nsh.reports.heading import Heading
 from nsh.reports.numbers import printed_for
 
 PICTURES = {

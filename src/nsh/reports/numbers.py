@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from nsh.project.results import Measured
 from nsh.reports import paper
-from nsh.reports.measured import Heading, Measured
+from nsh.reports.heading import Heading
 
 POINTS = 200  # of a merged curve: as many as a chart can show
 

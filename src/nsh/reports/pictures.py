@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nsh.reports.measured import Measured
+from nsh.project.results import Measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

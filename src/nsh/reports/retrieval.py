@@ -53,6 +53,12 @@ def _make_line(query: int, rows: Iterable[tuple[int, int, int]]) -> Line:
     return Line(query, found, distances)
 
 
+def describe_grid(method: str, bits: int, *, classes: Sequence[str] | None) -> str:
+    """The title above a grid of a pair's codes."""
+    title = f"{method}, {bits} bits: queries drawn at random, the ten nearest images, their Hamming distances"
+    return f"{title}\nblue: of the query's class; orange, crossed: of another" if classes else title
+
+
 def draw_grid(
     query: Side,
     gallery: Side,

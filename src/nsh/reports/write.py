@@ -5,9 +5,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from nsh.project.results import Measured
 from nsh.reports import pictures
+from nsh.reports.heading import Heading
 from nsh.reports.markdown import results_markdown
-from nsh.reports.measured import Heading, Measured
 from nsh.reports.numbers import merged_curve, merged_training, results_csv
 from nsh.system.files import write_json, write_text
 from nsh.system.folders import atomic_folder

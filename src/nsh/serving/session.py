@@ -1,14 +1,19 @@
-"""One way to open an ONNX file with onnxruntime: explicit threads, an explicit device, one clear sentence on failure.
+"""One way to open an ONNX file with onnxruntime and to run it: explicit threads and device, one sentence on failure.
 
 Knows nothing of images, codes or contracts.
 """
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnxruntime as ort
+from numpy.typing import NDArray
 
 from nsh.errors import CodesError, ConfigError
+from nsh.system.progress import Progress, no_progress
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -44,6 +49,34 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
     if session.get_providers()[0] != _provider_name(providers[0]):
         raise ConfigError(f"device {device} was asked for, onnxruntime gave {session.get_providers()[0]}: check CUDA")
     return session
+
+
+def run_batches(
+    session: ort.InferenceSession,
+    outputs: Sequence[str],
+    rows: NDArray[Any],
+    *,
+    batch: int,
+    progress: Progress = no_progress,
+    desc: str = "",
+) -> list[NDArray[Any]]:
+    """Run a model of one input over all rows, some at a time.
+
+    Args:
+        session: the opened model.
+        outputs: names of what is wanted.
+        rows: [n, ...], n >= 1, as the model's input takes them.
+        batch: rows at a time, >= 1.
+        progress: shows the batches.
+        desc: what it calls them.
+
+    Returns:
+        For each of `outputs` an array [n, ...].
+    """
+    name, starts = session.get_inputs()[0].name, range(0, len(rows), batch)
+    shown = progress(starts, desc=desc, total=len(starts))
+    parts = [session.run(list(outputs), {name: rows[start : start + batch]}) for start in shown]
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
 def _source(model: Path | bytes) -> bytes | str:

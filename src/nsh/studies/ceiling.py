@@ -1,10 +1,8 @@
 """How far a setting's embeddings go by cosine, before any bit is drawn; computed once and kept."""
 
-import numpy as np
-
-from nsh.core.metrics import cosine_map
 from nsh.data.split import read_part
 from nsh.errors import DataError
+from nsh.project import embeddings
 from nsh.studies.measure import K
 from nsh.studies.sources import code_digest
 from nsh.studies.workspace import Workspace
@@ -22,11 +20,9 @@ def measure_ceiling(workspace: Workspace, *, progress: Progress) -> dict[str, fl
     identity = {"data": workspace.digest, "code": code_digest(["nsh.core.metrics.cosine"]), "k": K}
     if path.exists() and (kept := read_json(path))["identity"] == identity:
         return dict(kept["figures"])
-    query, gallery = (read_part(workspace.split, part).labels for part in ("query", "gallery"))
-    if query is None or gallery is None:
+    labels = {part: read_part(workspace.split, part).labels for part in ("query", "gallery")}
+    figures = embeddings.measure_ceiling(embeddings.Embeddings(workspace.embed), labels, k=K, progress=progress)
+    if not figures:
         raise DataError(f"the images of {workspace.setting} have no labels, so nothing says which results are right")
-    embeddings = np.load(workspace.embed / "query.npy"), np.load(workspace.embed / "gallery.npy")
-    figures = cosine_map(*embeddings, query, gallery, k=K, progress=progress)
-    rounded = {name: round(value, 6) for name, value in figures.items()}
-    write_json(path, {"identity": identity, "figures": rounded})
-    return rounded
+    write_json(path, {"identity": identity, "figures": figures})
+    return figures

@@ -13,8 +13,9 @@ from nsh.core.codes import unpack
 from nsh.core.metrics import CURVES
 from nsh.data.split import read_header, read_part
 from nsh.errors import DataError
+from nsh.project.paths import Pair
+from nsh.project.results import Measured, read_columns
 from nsh.reports import paper
-from nsh.reports.measured import Measured, read_columns
 from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
 from nsh.studies.cells import Result, read_results
 from nsh.studies.command import make_call, open_parser, open_workspace
@@ -110,8 +111,7 @@ def place_codes(codes: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _as_measured(result: Result) -> Measured:
     """A cell as the report's pictures want it."""
     return Measured(
-        method=result.cell.method,
-        bits=result.cell.bits,
+        pair=Pair(result.cell.method, result.cell.bits),
         metrics=result.figures,
         protocol={},
         curves={name: read_columns(result.folder / f"{name}.csv") for name in CURVES},

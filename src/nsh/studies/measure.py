@@ -28,6 +28,8 @@ from nsh.core.metrics.tables import to_csv
 from nsh.data.split import read_part
 from nsh.errors import DataError
 from nsh.methods import HashHead, TrainingData, create
+from nsh.project.embeddings import Embeddings
+from nsh.project.paths import Project
 from nsh.studies.sources import code_digest
 from nsh.system.command import run_command
 from nsh.system.files import write_json, write_text
@@ -84,8 +86,9 @@ def measure(workspace: Path, *, method: str, parameters: Mapping[str, Any], bits
     Raises:
         NshError: the method cannot be trained on this data with these parameters.
     """
-    embed, history = workspace / "data" / "embed", list[dict[str, float]]()
-    data = TrainingData(np.load(embed / "train.npy"), np.load(embed / "views.npy", mmap_mode="r"))
+    project = Project(workspace)
+    embeddings, history = Embeddings(project.embed), list[dict[str, float]]()
+    data = TrainingData(*embeddings.read_training())
     # A training that goes on from a checkpoint would not know its seconds: partial state dies with the process.
     with TemporaryDirectory() as cache:
         loop = CachedViewLoop(cache=Path(cache), threads=1)
@@ -93,8 +96,8 @@ def measure(workspace: Path, *, method: str, parameters: Mapping[str, Any], bits
         with reproducible(1):
             head = create(method, parameters).fit(data, bits=bits, seed=seed, report=history.append, loop=loop)
         seconds = time.monotonic() - start
-    parts = {part: read_part(workspace / "data" / "split", part).labels for part in ("query", "gallery")}
-    codes = {part: encode(head, np.load(embed / f"{part}.npy", mmap_mode="r")) for part in parts}
+    parts = {part: read_part(project.split, part).labels for part in ("query", "gallery")}
+    codes = {part: encode(head, embeddings.read(part)) for part in parts}
     found = evaluate(codes["query"], codes["gallery"], parts["query"], parts["gallery"], bits=bits, k=K)
     return Measurement(history, seconds, codes, found)
 

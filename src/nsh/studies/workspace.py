@@ -17,15 +17,22 @@ import yaml
 
 from nsh.config import Params, change
 from nsh.errors import ConfigError, DataError
+from nsh.project.embeddings import Embeddings
+from nsh.project.paths import Project
 from nsh.studies.sources import code_digest
 from nsh.system.files import read_json, sha256_file, write_json, write_text
 
 STUDIES, PIPELINE = Path(".cache/studies"), Path("pipeline")
 STAGES = ("download", "split", "embed")
-OUTPUTS = (
-    *(f"data/split/{name}" for name in ("train.parquet", "query.parquet", "gallery.parquet", "split.json")),
-    *(f"data/embed/{name}" for name in ("train.npy", "views.npy", "query.npy", "gallery.npy", "embed.json")),
-)
+_SPLIT, _EMBED = Project().split, Embeddings(Project().embed)
+OUTPUTS = [
+    path.as_posix()
+    for path in (
+        *(_SPLIT / f"{part}.parquet" for part in ("train", "query", "gallery")),
+        Project().split_header,
+        *(_EMBED.path("train"), _EMBED.views, _EMBED.path("query"), _EMBED.path("gallery"), _EMBED.header_path),
+    )
+]
 _BACKBONE = {"backbone.name": "mobilenet_v2", "backbone.resample": "bilinear", "embed.views": 8, "embed.seed": 0}
 _WHOLE = {"split.gallery": None, "split.query": None, "split.seed": 0}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -66,12 +73,12 @@ class Workspace:
     @property
     def embed(self) -> Path:
         """The embeddings."""
-        return self.folder / "data" / "embed"
+        return Project(self.folder).embed
 
     @property
     def split(self) -> Path:
         """The labels."""
-        return self.folder / "data" / "split"
+        return Project(self.folder).split
 
 
 def prepare(setting: str, changes: Mapping[str, Any], params: Params, *, root: Path | None) -> Workspace:

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from nsh.errors import NshError
 from nsh.system.files import atomic_path
+from nsh.system.folders import CACHE
 from nsh.system.parent import end_with_dvc
 from nsh.system.places import explain
 
@@ -23,7 +24,7 @@ READER_GONE_EXIT_CODE = 128 + signal.SIGPIPE
 """As of programs whose output goes to `head`, once it has seen enough."""
 
 # Beside the outputs, never in them: a duration in an output would make every run differ.
-TIMES = Path(".cache/nsh/times.jsonl")
+TIMES = CACHE / "times.jsonl"
 
 
 def run_command(main: Callable[[], None]) -> None:

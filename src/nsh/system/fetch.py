@@ -18,10 +18,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nsh.errors import DownloadError
+from nsh.system import folders
 from nsh.system.loopback import is_loopback
 from nsh.system.progress import Progress, no_progress
 
-CACHE = Path(".cache/nsh/download")
+CACHE = folders.CACHE / "download"
 """Where the download stage keeps what has arrived until the stage is done."""
 
 _ANSWER_SECONDS = 10.0  # until the server has answered, name look-up included

@@ -10,6 +10,9 @@ from nsh.system.mounts import is_mount_point
 from nsh.system.partial import clear_leftovers, is_partial, reserve_folder
 from nsh.system.places import blaming
 
+CACHE = Path(".cache/nsh")
+"""Below a project's folder: partial state and measured times, which are no outputs."""
+
 RESERVED = "lost+found"
 """What a fresh file system holds by itself."""
 

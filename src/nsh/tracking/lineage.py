@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from nsh.tracking.results import Pair
+from nsh.project.paths import Pair
 
 SHARED_STAGES = ("download", "split", "embed")
 SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # what a run depends on and git tracks

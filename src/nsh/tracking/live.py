@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from nsh.config import Params
 from nsh.errors import NonFiniteLoss
+from nsh.project.paths import Pair, Project
 from nsh.system.files import sha256_file
 from nsh.tracking.lineage import revision_tags
-from nsh.tracking.results import Pair, numbers
+from nsh.tracking.results import numbers
 from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, log_metrics
 from nsh.tracking.store import Store, UnreachableStoreError, open_store, plain_errors
 
@@ -30,25 +31,23 @@ HINT = "training goes on, `nsh track sync` adds the run afterwards"
 
 
 @contextmanager
-def training_run(folder: Path, params: Params, *, method: str, bits: int, head: Path) -> Iterator[Report]:
+def training_run(folder: Path, params: Params, *, pair: Pair) -> Iterator[Report]:
     """Open a run for the block and yield the callable that takes one record an epoch.
 
-    A record holds "epoch" (from 1) and numbers by name. The block writes `head` before it ends; its digest is what
-    the later stages find the run by. The run ends FINISHED, KILLED on Ctrl-C and SIGTERM (as `SystemExit`), else
+    A record holds "epoch" (from 1) and numbers by name. The block writes the pair's head before it ends; its digest is
+    what the later stages find the run by. The run ends FINISHED, KILLED on Ctrl-C and SIGTERM (as `SystemExit`), else
     FAILED.
 
     Args:
         folder: where params.yaml lies.
         params: what the run is started with.
-        method: one of `params.methods`.
-        bits: length of a code.
-        head: the file that training leaves, models/<method>-<bits>/head.pt.
+        pair: what is trained.
 
     Raises:
         TrackingError: `MLFLOW_TRACKING_URI` is no store, or the experiment was deleted: said before hours are spent.
         NonFiniteLoss: by the callable, for a record with a number that is NaN or infinite.
     """
-    run = _LiveRun(folder, params, pair=Pair(method, bits))
+    run = _LiveRun(folder, params, pair=pair)
     start = time.monotonic()
     try:
         yield run.report
@@ -62,7 +61,7 @@ def training_run(folder: Path, params: Params, *, method: str, bits: int, head: 
         run.end("FAILED", tags={})
         raise
     run.note(DURATION, time.monotonic() - start)
-    run.end("FINISHED", tags={"head_sha256": sha256_file(head)})
+    run.end("FINISHED", tags={"head_sha256": sha256_file(Project(folder).of(pair).head)})
 
 
 class _LiveRun:

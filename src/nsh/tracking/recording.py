@@ -14,9 +14,10 @@ import numpy as np
 
 from nsh.config import Params
 from nsh.errors import TrackingError
+from nsh.project.paths import Pair, Project, pairs_of
 from nsh.tracking.lineage import changed_parameters, revision_tags
 from nsh.tracking.registration import register
-from nsh.tracking.results import Pair, Results, read_results
+from nsh.tracking.results import Results, read_results
 from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, find_runs, log_metrics
 from nsh.tracking.store import Store, open_store, plain_errors
 
@@ -37,13 +38,13 @@ class Outcome:
     reason: str = ""
 
 
-def record(folder: Path, params: Params, *, method: str, bits: int) -> None:
+def record(folder: Path, params: Params, *, pair: Pair) -> None:
     """Add a pair's results to the run that trained its head, or to a new one; called when its metrics are written.
 
     Trouble with MLflow is a warning: the results are on disk, and `sync` records them later.
     """
     try:
-        _record(open_store(folder, experiment=experiment_of(params)), folder, params, pair=Pair(method, bits))
+        _record(open_store(folder, experiment=experiment_of(params)), folder, params, pair=pair)
     except TrackingError as error:
         print(f"warning: {error}; the results are on disk, `nsh track sync` records them", file=sys.stderr)
 
@@ -59,7 +60,7 @@ def sync(folder: Path, params: Params) -> list[Outcome]:
     store = open_store(folder, experiment=experiment_of(params))
     with plain_errors(store.uri):
         end_dead_runs(store)
-    pairs = [Pair(method, bits) for method in params.matrix.methods for bits in params.matrix.bits]
+    pairs = pairs_of(params.matrix.methods, params.matrix.bits)
     return [_sync_pair(store, folder, params, pair=pair) for pair in pairs]
 
 
@@ -121,7 +122,7 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
         store.client.log_artifact(run_id, str(path))
     for path in results.curves:
         store.client.log_artifact(run_id, str(path), "curves")
-    for name, figure in _draw_pair(results.folder, results.pair).items():
+    for name, figure in _draw_pair(results).items():
         store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
     _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
@@ -158,12 +159,11 @@ def _thin(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return [point for place, point in enumerate(points, start=1) if place in wanted]
 
 
-def _draw_pair(folder: Path, pair: Pair) -> "dict[str, Figure]":
+def _draw_pair(results: Results) -> "dict[str, Figure]":
     """The report's pictures of one pair alone."""
-    from nsh.reports.measured import read_measured
     from nsh.reports.pictures import draw_all
 
-    return draw_all(read_measured(folder, methods=[pair.method], bits=[pair.bits]))
+    return draw_all([results.measured])
 
 
 def _add_data_set(store: Store, run: "Run", results: Results) -> None:
@@ -177,7 +177,7 @@ def _add_data_set(store: Store, run: "Run", results: Results) -> None:
         name=split["data_set"],
         digest=_split(results)[:DIGEST_LENGTH],
         source_type="local",
-        source=json.dumps({"uri": "data/split", "sha256": _split(results)}),
+        source=json.dumps({"uri": Project().split.as_posix(), "sha256": _split(results)}),
         profile=profile,
     )
     store.client.log_inputs(run.info.run_id, [DatasetInput(data_set, [InputTag("mlflow.data.context", "training")])])

@@ -1,41 +1,23 @@
-"""What a finished pair of method and code length left on disk, read as plain values.
+"""What a finished pair of method and code length left on disk, as MLflow is told of it. Knows nothing of MLflow."""
 
-It knows file names and their fields; nothing of MLflow.
-"""
-
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsh.core.metrics import CURVES
 from nsh.errors import TrackingError
+from nsh.project.paths import Pair, Project
+from nsh.project.results import HISTORY, Measured, list_tables, read_measured
 from nsh.system.files import read_json, sha256_file
-
-TABLES = (*CURVES, "average_precision")  # in metrics/curves/
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One instance of the matrix."""
-
-    method: str
-    bits: int
-
-    @property
-    def key(self) -> str:
-        """Name of its folders, of its DVC stages after the @, and of its run."""
-        return f"{self.method}-{self.bits}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
     """One pair's outputs, from train to evaluate."""
 
-    folder: Path  # the project's
     pair: Pair
+    measured: Measured
     head_sha256: str
     encoder: Path
     encoder_sha256: str
@@ -46,17 +28,17 @@ class Results:
     split: dict[str, Any]
     files: tuple[Path, ...]  # metrics, history, parity and split, as they are
     curves: tuple[Path, ...]  # CSV
-    precision_at_k: list[tuple[int, float]]  # (k, precision), k ascending
 
     @property
     def nonfinite(self) -> list[str]:
         """Names of the metrics that are NaN or infinite."""
         return [name for name, value in self.metrics.items() if not math.isfinite(value)]
 
-
-def head_path(folder: Path, pair: Pair) -> Path:
-    """Where training leaves the pair's head."""
-    return folder / "models" / pair.key / "head.pt"
+    @property
+    def precision_at_k(self) -> list[tuple[int, float]]:
+        """The curve (k, precision), k ascending."""
+        curve = self.measured.curves["precision_at_k"]
+        return [(int(k), float(precision)) for k, precision in zip(curve["k"], curve["precision"], strict=True)]
 
 
 def read_results(folder: Path, pair: Pair) -> Results:
@@ -65,35 +47,29 @@ def read_results(folder: Path, pair: Pair) -> Results:
     Raises:
         TrackingError: one of them is missing, or the metrics are of another encoder; the message names it.
     """
-    model = folder / "models" / pair.key
-    metrics, history, parity = folder / "metrics" / f"{pair.key}.json", model / "history.json", model / "parity.json"
-    split, encoder, head = folder / "data" / "split" / "split.json", model / "encoder.onnx", head_path(folder, pair)
-    curves = tuple(folder / "metrics" / "curves" / pair.key / f"{name}.csv" for name in TABLES)
-    files = (metrics, history, parity, split)
-    missing = [path.relative_to(folder).as_posix() for path in (head, encoder, *files, *curves) if not path.is_file()]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise TrackingError(f"{missing[0]}{more} missing: run `dvc repro`, or `dvc checkout` after git")
-    encoder_sha256, measured = sha256_file(encoder), read_json(metrics)
-    if measured["protocol"]["encoder_sha256"] != encoder_sha256:
+    project = Project(folder)
+    made, split = project.of(pair), project.split_header
+    files, curves = (made.metrics, made.history, made.parity, split), tuple(list_tables(made))
+    _require_files(folder, [made.head, made.encoder, *files, *curves, made.curves / HISTORY])
+    measured, encoder_sha256 = read_measured(made), sha256_file(made.encoder)
+    if measured.protocol["encoder_sha256"] != encoder_sha256:
         raise TrackingError(
-            f"metrics/{pair.key}.json was measured with another encoder than models/{pair.key}/encoder.onnx: "
-            "run `dvc checkout` after git, or `dvc repro`"
+            f"{made.metrics.relative_to(folder)} was measured with another encoder than "
+            f"{made.encoder.relative_to(folder)}: run `dvc checkout` after git, or `dvc repro`"
         )
     return Results(
-        folder=folder,
         pair=pair,
-        head_sha256=sha256_file(head),
-        encoder=encoder,
+        measured=measured,
+        head_sha256=sha256_file(made.head),
+        encoder=made.encoder,
         encoder_sha256=encoder_sha256,
-        sha256=sha256_file(metrics),
-        history=[numbers(row) for row in read_json(history)],
-        metrics=numbers(measured),
-        parity=read_json(parity),
+        sha256=sha256_file(made.metrics),
+        history=[numbers(row) for row in measured.history],
+        metrics=numbers(measured.metrics),
+        parity=read_json(made.parity),
         split=read_json(split),
         files=files,
         curves=curves,
-        precision_at_k=_read_precision(curves[TABLES.index("precision_at_k")]),
     )
 
 
@@ -106,6 +82,8 @@ def numbers(record: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _read_precision(path: Path) -> list[tuple[int, float]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return [(int(row["k"]), float(row["precision"])) for row in csv.DictReader(file)]
+def _require_files(folder: Path, paths: list[Path]) -> None:
+    missing = [path.relative_to(folder).as_posix() for path in paths if not path.is_file()]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise TrackingError(f"{missing[0]}{more} missing: run `dvc repro`, or `dvc checkout` after git")

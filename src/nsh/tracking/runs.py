@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from nsh.config import Params
 from nsh.core.nested import flatten
+from nsh.project.paths import Pair
 from nsh.tracking.lineage import committed_differences, origin_tags
 from nsh.tracking.processes import has_ended, this_process
-from nsh.tracking.results import Pair
 from nsh.tracking.store import Store, all_pages
 
 if TYPE_CHECKING:

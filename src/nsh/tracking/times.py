@@ -9,6 +9,7 @@ import yaml
 
 from nsh.config import Params
 from nsh.errors import TrackingError
+from nsh.project.paths import pairs_of
 from nsh.system.command import TIMES
 from nsh.tracking.lineage import changed_values, read_lock
 
@@ -22,7 +23,7 @@ def stage_times(folder: Path, params: Params) -> dict[str, float]:
     if not (folder / TIMES).exists():
         return {}
     lock = read_lock(folder)
-    pairs = {f"{method}-{bits}" for method in params.matrix.methods for bits in params.matrix.bits}
+    pairs = {pair.key for pair in pairs_of(params.matrix.methods, params.matrix.bits)}
     seconds = {
         name: record["seconds"]
         for record in _read(folder / TIMES)

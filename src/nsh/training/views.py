@@ -14,12 +14,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.preprocess import to_input
+from nsh.core.reading import Load, read_image, read_inputs
 from nsh.errors import DataError
 from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_in_threads
 from nsh.training.augment import augment, view_generator
-from nsh.training.reading import Load, read_image
 
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; called by several threads at once."""
@@ -62,8 +61,7 @@ def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progre
 
     def make(start: int) -> NDArray[np.float32]:
         batch = ids[start : start + feed.batch]
-        inputs = [to_input(read_image(feed.load, name), size=feed.size, resample=feed.resample) for name in batch]
-        return _embed(feed, np.stack(inputs), batch)
+        return _embed(feed, read_inputs(feed.load, batch, size=feed.size, resample=feed.resample), batch)
 
     _grow(path, (len(ids), feed.dim), np.float32, step=feed.batch, make=make, workers=feed.workers, progress=progress)
 

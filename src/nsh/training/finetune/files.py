@@ -6,8 +6,8 @@ from typing import Self
 
 from PIL import Image
 
+from nsh.core.reading import Load, read_image
 from nsh.training.finetune.order import Rows
-from nsh.training.reading import Load, read_image
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,9 @@ class FineTuningLoop:
     progress: Progress = no_progress
     say: Callable[[str], None] = print
 
+    def clear(self) -> None:
+        """Delete nothing, unlike the loop over cached views: the weights of a finished run took hours."""
+
     def __call__(
         self,
         objective: Objective,

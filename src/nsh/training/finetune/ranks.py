@@ -59,6 +59,25 @@ def check_ranks(count: int, *, batch: int, device: str) -> None:
         )
 
 
+def start_missing_ranks(count: int, *, batch: int | None, device: str) -> bool:
+    """Start `count` ranks, unless this process is one of them or one is enough; return whether they did the work.
+
+    Args:
+        count: ranks that share a batch.
+        batch: the batch of the method; None for one that learns in closed form, which one process does alone.
+        device: "cpu", "cuda" or "cuda:<n>".
+
+    Raises:
+        ConfigError: the ranks cannot share a batch, or the devices.
+        SystemExit: a rank failed.
+    """
+    if count == 1 or batch is None or are_started():
+        return False
+    check_ranks(count, batch=batch, device=device)
+    start_ranks(count)
+    return True
+
+
 def start_ranks(count: int) -> None:
     """Run this very command again, `count` times, as the ranks of one run; return when all have ended well.
 

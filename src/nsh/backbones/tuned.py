@@ -5,7 +5,7 @@ with the one backbone graph that made the embeddings (docs/decisions/0002).
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -14,6 +14,16 @@ from torch import Tensor, nn
 from nsh.errors import ExportError
 
 State = Mapping[str, Tensor]
+
+
+def watch_changes(network: nn.Module | None) -> Callable[[], bytes]:
+    """Note the network as it is now; the callable gives what has changed since, as a file's bytes.
+
+    Args:
+        network: None where nothing can change.
+    """
+    before = {} if network is None else copy_state(network)
+    return lambda: to_bytes({} if network is None else find_changes(network, before))
 
 
 def copy_state(network: nn.Module) -> State:
@@ -34,7 +44,7 @@ def to_bytes(changes: State) -> bytes:
 
 
 def apply_changes(path: Path, network: nn.Module) -> bool:
-    """Load the changes at `path` into the network they were made in; whether there are any.
+    """Load the changes at `path` into the network they were made in, and return whether there are any.
 
     Raises:
         ExportError: no such file, no state dict, or one of another network.

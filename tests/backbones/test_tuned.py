@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from nsh.backbones.tuned import apply_changes, copy_state, find_changes, to_bytes
 from nsh.errors import ExportError
-from nsh.export.tuned import apply_changes, copy_state, find_changes, to_bytes
 
 
 def make_network(width=3):

@@ -1,0 +1,25 @@
+"""A backbone behind its normalisation: what is exported, run and fine-tuned as one network."""
+
+import torch
+from torch import Tensor, nn
+
+from nsh.backbones.networks import MEAN, STD
+
+
+class ImageToEmbedding(nn.Module):
+    """A backbone behind its normalisation: uint8 pixels in, embedding out."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.register_buffer("mean", torch.tensor(MEAN, dtype=torch.float32).reshape(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(STD, dtype=torch.float32).reshape(1, 3, 1, 1))
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Map RGB images, uint8 [n, S, S, 3], to embeddings, float32 [n, d]."""
+        pixels = image.permute(0, 3, 1, 2).to(torch.float32) / 255
+        embedding: Tensor = self.backbone((pixels - self.mean) / self.std)
+        return embedding

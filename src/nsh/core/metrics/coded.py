@@ -1,0 +1,89 @@
+"""Two folders of codes held against each other: figures, nearest images, and the protocol's counts. Knows no files.
+
+An image that could not be encoded is neither searched for nor found, and is counted in the protocol.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.manifest import Codes
+from nsh.core.metrics.evaluation import Evaluation, evaluate
+from nsh.core.metrics.examples import find_examples
+from nsh.core.metrics.tables import Table
+from nsh.errors import CodesError
+from nsh.system.progress import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class CodedPart:
+    """The images of a part of the split that have a code, in the codes' order.
+
+    Attributes:
+        codes: as they were read.
+        rows: int64 [n], their rows in the part.
+        labels: bool [n, classes], None where nothing is labelled.
+    """
+
+    codes: Codes
+    rows: NDArray[np.int64]
+    labels: NDArray[np.bool_] | None
+
+
+def place_codes(codes: Codes, ids: Sequence[str], labels: NDArray[np.bool_] | None) -> CodedPart:
+    """Find the rows of `codes` in a part of the split.
+
+    Args:
+        codes: of all images of the part.
+        ids: of the m images of the part.
+        labels: bool [m, classes], None where nothing is labelled.
+
+    Raises:
+        CodesError: the codes are of other images.
+    """
+    places = {image_id: row for row, image_id in enumerate(ids)}
+    if places.keys() != set(codes.ids) | {entry.id for entry in codes.errors}:
+        raise CodesError("the codes are not of the images of data/split: encode again with `dvc repro`")
+    rows = np.array([places[image_id] for image_id in codes.ids], dtype=np.int64)
+    return CodedPart(codes, rows, None if labels is None else labels[rows])
+
+
+def evaluate_parts(
+    query: CodedPart, gallery: CodedPart, *, bits: int, k: int, threads: int, progress: Progress = no_progress
+) -> Evaluation:
+    """Search the gallery's codes with the queries', see `nsh.core.metrics.evaluation.evaluate`.
+
+    Raises:
+        CodesError: the codes are of another length than `bits`.
+        DataError: labels do not fit each other.
+        ConfigError: k or threads is below 1.
+    """
+    return evaluate(
+        query.codes.codes,
+        gallery.codes.codes,
+        query.labels,
+        gallery.labels,
+        bits=bits,
+        k=k,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def find_nearest(query: CodedPart, gallery: CodedPart, *, seed: int) -> Table:
+    """The table of `nsh.core.metrics.examples.find_examples`, by rows in the parts."""
+    found = find_examples(query.codes.codes, gallery.codes.codes, query.labels, seed=seed)
+    return found | {"query": query.rows[found["query"]], "gallery": gallery.rows[found["gallery"]]}
+
+
+def count_parts(query: CodedPart, gallery: CodedPart) -> dict[str, Any]:
+    """How many images have a code and how many have none, for the protocol."""
+    return {
+        "queries": len(query.codes.codes),
+        "gallery": len(gallery.codes.codes),
+        "queries_without_code": len(query.codes.errors),
+        "gallery_without_code": len(gallery.codes.errors),
+    }

@@ -1,0 +1,135 @@
+"""Codes of the parts of a split by an exported encoder, as production encodes. Knows no data set.
+
+Where the embed stage has already run the encoder's own backbone on these images, the encoder starts from their
+embeddings, and proves on a sample that the whole graph gives the same codes (`nsh.export.cut`); else every image goes
+through the whole graph. Shards wait in a cache until all are there, so a cut run goes on.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.codes_writer import CodesWriter
+from nsh.core.manifest import Entry, Plan, digest_ids
+from nsh.core.reading import Load, read_image
+from nsh.export import cut
+from nsh.project.embeddings import Embeddings
+from nsh.serving.encoder import Encoder
+from nsh.system.files import sha256_bytes
+from nsh.system.progress import Progress, no_progress
+
+SHARD_ROWS = 4096  # what a cut run may lose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The images of a part of the split.
+
+    Attributes:
+        name: "query" or "gallery".
+        ids: of n images.
+        sha256: n digests of their published bytes.
+        load: an id to its image.
+        are_files: whether an id is the image's path below the data set's root.
+    """
+
+    name: str
+    ids: Sequence[str]
+    sha256: Sequence[str]
+    load: Load
+    are_files: bool
+
+
+class PartEncoder:
+    """An encoder file, opened once for all parts of a split."""
+
+    def __init__(
+        self,
+        path: Path,
+        embeddings: Embeddings,
+        *,
+        split: Mapping[str, Any],
+        device: str,
+        threads: int,
+        batch: int,
+        cache: Path,
+        progress: Progress = no_progress,
+    ) -> None:
+        """Open the encoder.
+
+        Args:
+            path: its file.
+            embeddings: of the split.
+            split: the header of the split.
+            device: where it runs, unless it starts from embeddings, which are the CPU's.
+            threads: cores to use; no code depends on it.
+            batch: images or embeddings at a time; no code depends on it.
+            cache: the folder for unfinished codes.
+            progress: shows the images.
+
+        Raises:
+            CodesError: there is no such file, or it is no encoder.
+            ConfigError: `threads` or `device` is not to be had.
+            DataError: there are no embeddings.
+        """
+        self._split, self._embeddings, self._batch = split, embeddings, batch
+        self._cache, self._progress = cache, progress
+        self._encoder = Encoder(path, threads=threads, device=device)
+        contract = self._encoder.contract
+        self._is_cut = cut.are_usable(embeddings, contract=contract, split_sha256=split["sha256"])
+        if self._is_cut:
+            self._head = cut.open_head(path)
+            if self._encoder.device != "cpu":
+                self._encoder = Encoder(path, threads=threads)
+
+    def encode(self, part: Part) -> Path:
+        """Encode a part into a folder of the cache, which is returned.
+
+        Raises:
+            CodesError: its embeddings do not give the codes of its images.
+            DataError: an image cannot be read any more.
+        """
+        plan = self._plan(part)
+        writer = CodesWriter(self._cache / sha256_bytes(json.dumps(asdict(plan)).encode())[:16], plan)
+        encode = self._from_embeddings(part) if self._is_cut else partial(self._from_images, part)
+        for number, shard in writer.pending():
+            entries = [
+                Entry(id=part.ids[row], path=part.ids[row] if part.are_files else None, sha256=part.sha256[row])
+                for row in shard
+            ]
+            writer.write(number, entries, encode(shard))
+        writer.finish()
+        return writer.directory
+
+    def _plan(self, part: Part) -> Plan:
+        return Plan(
+            encoder_sha256=self._encoder.sha256,
+            bits=self._encoder.contract.bits,
+            images=len(part.ids),
+            images_sha256=digest_ids(part.ids),
+            shard_rows=SHARD_ROWS,
+            notes={
+                "data_set": self._split["data_set"],
+                "split_sha256": self._split["sha256"],
+                "part": part.name,
+                "route": "embeddings" if self._is_cut else "images",
+            },
+        )
+
+    def _from_embeddings(self, part: Part) -> Callable[[range], NDArray[np.uint8]]:
+        """All codes at once, proved on a sample: rows to codes uint8 [n, ceil(bits / 8)]."""
+        embeddings = self._embeddings.read(part.name)
+        codes = cut.encode_embeddings(self._encoder, self._head, embeddings, batch=self._batch)
+        load = partial(read_image, part.load)
+        cut.prove(self._encoder, codes, part.ids, load=load, seed=self._split["seed"])
+        return lambda shard: codes[shard.start : shard.stop]
+
+    def _from_images(self, part: Part, shard: range) -> NDArray[np.uint8]:
+        images = (read_image(part.load, part.ids[row]) for row in shard)
+        return self._encoder.encode(self._progress(images, desc="encode", total=len(shard)), batch=self._batch)

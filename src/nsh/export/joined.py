@@ -1,0 +1,170 @@
+"""An encoder joined of a project's backbone and a trained head, in float32 or smaller. Reads no image.
+
+A backbone that was fine-tuned with the head is exported anew, and takes the place of the one that made the embeddings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from nsh.backbones.networks import MEAN, STD, Backbone
+from nsh.backbones.tuned import apply_changes
+from nsh.core.contract import EncoderContract
+from nsh.errors import ExportError
+from nsh.export import cost
+from nsh.export.graph import export_backbone, join_head, to_bytes
+from nsh.export.images import SplitImages
+from nsh.export.quantise import shrink
+from nsh.export.source import source_sha256
+from nsh.methods import HashHead
+from nsh.project.embeddings import Embeddings
+from nsh.project.paths import Pair
+from nsh.system.files import sha256_bytes
+from nsh.system.progress import Progress, no_progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """An encoder and what it was joined of.
+
+    Attributes:
+        encoder: the whole graph.
+        graph: the backbone's, within it.
+        head: from embeddings to logits.
+        contract: what the encoder says about itself.
+    """
+
+    encoder: onnx.ModelProto
+    graph: onnx.ModelProto
+    head: HashHead
+    contract: EncoderContract
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smaller:
+    """An encoder of less precision.
+
+    Attributes:
+        encoder: the whole graph.
+        precision: "fp16" or "int8".
+        calibrated: how many images it was calibrated with.
+        cost: what `nsh.export.cost.judge` says.
+        speed: what `nsh.export.cost.measure_speed` says, and sizes in megabytes; they differ from run to run.
+    """
+
+    encoder: onnx.ModelProto
+    precision: str
+    calibrated: int
+    cost: dict[str, Any]
+    speed: dict[str, float]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What goes into parity.json."""
+        calibration = {"calibration": self.calibrated} if self.precision == "int8" else {}
+        return {"precision": self.precision, **calibration, **self.cost}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.precision}  {name:<22}{value}" for name, value in (self.cost | self.speed).items())
+
+
+def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> EncoderContract:
+    """The contract of an encoder whose backbone is the graph that made the embeddings.
+
+    Args:
+        embeddings: of the split.
+        split: its header.
+        pair: what trained the head.
+
+    Raises:
+        ExportError: the graph beside the embeddings is another one.
+        DataError: there are no embeddings.
+    """
+    header = embeddings.header
+    if not embeddings.has_graph(header["backbone_sha256"]):
+        raise ExportError(f"{embeddings.graph} is not the graph that made the embeddings: run `dvc repro -f embed`")
+    same = ("image_size", "resample", "backbone", "weights", "weights_sha256", "backbone_sha256")
+    return EncoderContract(
+        bits=pair.bits,
+        method=pair.method,
+        mean=MEAN,
+        std=STD,
+        data_set=split["data_set"],
+        split_sha256=split["sha256"],
+        source_sha256=source_sha256(),
+        **{name: header[name] for name in same},
+    )
+
+
+def join(
+    head: HashHead, backbone: Backbone, *, changes: Path, embeddings: Embeddings, contract: EncoderContract
+) -> Joined:
+    """Join a head with the backbone it was trained on.
+
+    Args:
+        head: from embeddings to logits.
+        backbone: as published; it is left as it was trained.
+        changes: what fine-tuning changed in it (see `nsh.backbones.tuned`).
+        embeddings: their graph is the exported backbone as published.
+        contract: see `describe`.
+
+    Raises:
+        ExportError: the head or the changes do not fit the backbone, or cannot be expressed in ONNX.
+    """
+    graph = onnx.load(embeddings.graph)
+    if apply_changes(changes, backbone.network):
+        graph = export_backbone(backbone, image_size=backbone.image_size)
+        contract = _rename(contract, graph, "fine-tuned")
+    return Joined(encoder=join_head(graph, head, contract), graph=graph, head=head, contract=contract)
+
+
+def make_smaller(
+    joined: Joined,
+    images: SplitImages,
+    *,
+    precision: str,
+    calibration: int,
+    max_bit_flips: float,
+    max_mAP_drop: float,
+    threads: int,
+    progress: Progress = no_progress,
+) -> Smaller:
+    """Join the same encoder with a backbone of less precision, and measure what that costs.
+
+    Args:
+        joined: the float32 encoder.
+        images: of the split.
+        precision: "fp16" or "int8".
+        calibration: how many training images to calibrate with and to measure the speed on.
+        max_bit_flips: the share of bits that may be others than float32's.
+        max_mAP_drop: how much lower than float32's the mAP may be.
+        threads: of onnxruntime.
+        progress: shows the batches.
+
+    Raises:
+        ExportError: onnxruntime cannot convert this backbone, or the result gives logits that are not finite.
+        DataError: an image cannot be read any more.
+    """
+    training = images.read(images.parts["train"].ids[:calibration])
+    backbone = shrink(joined.graph, precision=precision, images=training)
+    encoder = join_head(backbone, joined.head, _rename(joined.contract, backbone, precision))
+    limits = cost.Limits(max_bit_flips, max_mAP_drop)
+    gallery, query = images.sample("gallery", cost.GALLERY), images.sample("query", cost.QUERY)
+    found = cost.judge(
+        joined.encoder, encoder, gallery=gallery, query=query, limits=limits, threads=threads, progress=progress
+    )
+    speed = cost.measure_speed(joined.encoder, encoder, images=training, threads=threads)
+    speed |= {"megabytes": encoder.ByteSize() / 1e6, "megabytes_of_fp32": joined.encoder.ByteSize() / 1e6}
+    return Smaller(encoder=encoder, precision=precision, calibrated=len(training), cost=found, speed=speed)
+
+
+def _rename(contract: EncoderContract, graph: onnx.ModelProto, how: str) -> EncoderContract:
+    """The contract of an encoder whose backbone is another graph than the one that made the embeddings.
+
+    Its embeddings are not the stored ones, and the digest of its backbone says so: the stage encode takes the images.
+    """
+    name = f"{contract.backbone} ({how})"
+    return replace(contract, backbone=name, backbone_sha256=sha256_bytes(to_bytes(graph)))

@@ -1,0 +1,135 @@
+"""data/embed on disk: what the frozen backbone sees of a split. Knows neither networks nor images.
+
+embed.json                           the header: what the embeddings depend on
+backbone.onnx                        the graph that made them on the CPU
+train.npy, query.npy, gallery.npy    float32 [n, d], in the order of the split
+views.npy                            float16 [n_train, V, d], augmented views of the training images
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsh.core.metrics import cosine_map
+from nsh.errors import DataError
+from nsh.system.files import read_json, sha256_file
+from nsh.system.progress import Progress, no_progress
+
+Labels = Mapping[str, NDArray[np.bool_] | None]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The folder, its files and what they hold."""
+
+    folder: Path
+
+    @property
+    def header_path(self) -> Path:
+        """What they depend on."""
+        return self.folder / "embed.json"
+
+    @property
+    def graph(self) -> Path:
+        """The backbone as an ONNX file."""
+        return self.folder / "backbone.onnx"
+
+    @property
+    def views(self) -> Path:
+        """Of the training images."""
+        return self.folder / "views.npy"
+
+    def path(self, part: str) -> Path:
+        """The embeddings of "train", "query" or "gallery"."""
+        return self.folder / f"{part}.npy"
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """The header.
+
+        Raises:
+            DataError: there is none.
+        """
+        try:
+            header: dict[str, Any] = read_json(self.header_path)
+        except FileNotFoundError as error:
+            raise _missing(error) from error
+        return header
+
+    def read(self, part: str) -> NDArray[np.float32]:
+        """The embeddings of a part, float32 [n, d], as a map of the file.
+
+        Raises:
+            DataError: they are not there.
+        """
+        return _load(self.path(part), in_memory=False)
+
+    def read_training(self) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
+        """Features float32 [n, d] of the training images, in memory, and their views float16 [n, V, d], as a map.
+
+        Raises:
+            DataError: they are not there.
+        """
+        return _load(self.path("train"), in_memory=True), _load(self.views, in_memory=False)
+
+    def differences(self, **wanted: object) -> list[str]:
+        """Names of the entries of the header that are not what is `wanted`."""
+        return [name for name, value in wanted.items() if self.header.get(name) != value]
+
+    def require(self, **wanted: object) -> None:
+        """Make sure that the embeddings were made of what is here now, such as images and weights.
+
+        Raises:
+            DataError: the header says otherwise.
+        """
+        wrong = self.differences(**wanted)
+        if wrong:
+            raise DataError(
+                f"{self.folder} was made with another {' and '.join(wrong)} than is here now: run `dvc repro embed` "
+                "first"
+            )
+
+    def has_graph(self, sha256: str) -> bool:
+        """Whether the backbone's file has this digest."""
+        return sha256_file(self.graph) == sha256
+
+
+def measure_ceiling(
+    embeddings: Embeddings, labels: Labels, *, k: int, progress: Progress = no_progress
+) -> dict[str, float]:
+    """The figures of `nsh.core.metrics.cosine_map`, rounded above the last bits that threads may move.
+
+    Args:
+        embeddings: of the split.
+        labels: of "query" and "gallery", bool [n, classes] each, or None where nothing is labelled.
+        k: ranks looked at.
+        progress: shows the blocks of queries.
+
+    Returns:
+        Nothing where nothing is labelled.
+
+    Raises:
+        DataError: there are no embeddings, or labels do not fit them.
+    """
+    query, gallery = labels["query"], labels["gallery"]
+    if query is None or gallery is None:
+        return {}
+    figures = cosine_map(embeddings.read("query"), embeddings.read("gallery"), query, gallery, k=k, progress=progress)
+    return {name: round(value, 6) for name, value in figures.items()}
+
+
+def _load(path: Path, *, in_memory: bool) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode=None if in_memory else "r")
+    except FileNotFoundError as error:
+        raise _missing(error) from error
+    return array
+
+
+def _missing(error: FileNotFoundError) -> DataError:
+    return DataError(f"{error.filename} is not here: run `dvc repro embed` first")

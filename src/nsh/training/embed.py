@@ -1,0 +1,85 @@
+"""The embeddings of a split, written to disk: each image once, and augmented views of the training images.
+
+What is made waits in a cache until all is there, so a cut run goes on. It knows neither the split nor the network.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nsh.project.embeddings import Embeddings
+from nsh.system.files import write_json
+from nsh.system.folders import atomic_folder
+from nsh.system.progress import Progress, no_progress
+from nsh.training.views import Feed, copy_rows, embed_images, embed_views
+
+Parts = Mapping[str, Sequence[str]]
+"""The ids of "train", "query" and "gallery"; an image may be in several."""
+
+
+def embed_split(
+    parts: Parts,
+    feed: Feed,
+    *,
+    header: Mapping[str, Any],
+    graph: bytes,
+    code: str,
+    cache: Path,
+    into: Path,
+    progress: Progress = no_progress,
+) -> None:
+    """Embed every image once and the views of the training images, and write the folder `into`, whole or not at all.
+
+    Args:
+        parts: what is embedded.
+        feed: how images reach the network.
+        header: what the embeddings depend on, as `nsh.project.embeddings` has it; "views" and "seed" are those of
+            the views.
+        graph: the network as an ONNX file.
+        code: digest of the code; partial state of another header, batch or code is not taken up.
+        cache: the folder for partial state.
+        into: the folder to make or replace (see `nsh.project.embeddings`).
+        progress: shows the batches.
+
+    Raises:
+        DataError: an image cannot be read, or an embedding is not finite.
+    """
+    work = cache / hashlib.sha256(json.dumps([header, feed.batch, code]).encode()).hexdigest()[:16]
+    _embed(parts, feed, work, views=header["views"], seed=header["seed"], progress=progress)
+    _write(parts, work, into, header=header, graph=graph)
+    shutil.rmtree(work)
+
+
+def _distinct(parts: Parts) -> list[str]:
+    return list(dict.fromkeys(name for part in parts.values() for name in part))
+
+
+def _embed(parts: Parts, feed: Feed, work: Path, *, views: int, seed: int, progress: Progress) -> None:
+    ids, train = _distinct(parts), parts["train"]
+    start = time.monotonic()
+    embed_images(ids, feed=feed, path=work / "images.npy", progress=progress)
+    middle = time.monotonic()
+    embed_views(train, feed=feed, views=views, seed=seed, path=work / "views.npy", progress=progress)
+    _tell("images", len(ids), middle - start)
+    _tell("views", len(train) * views, time.monotonic() - middle)
+
+
+def _tell(what: str, count: int, seconds: float) -> None:
+    print(f"embed: {count} {what} in {seconds:.1f} s, {count / seconds:.0f} a second")
+
+
+def _write(parts: Parts, work: Path, into: Path, *, header: Mapping[str, Any], graph: bytes) -> None:
+    rows = {name: row for row, name in enumerate(_distinct(parts))}
+    with atomic_folder(into) as folder:
+        made = Embeddings(folder)
+        for part, ids in parts.items():
+            copy_rows(work / "images.npy", np.array([rows[name] for name in ids]), path=made.path(part))
+        made.graph.write_bytes(graph)
+        write_json(made.header_path, header)
+        shutil.move(work / "views.npy", made.views)

@@ -1,0 +1,75 @@
+"""One training, whole: the method's fit, its history, and the files that it leaves. Knows no method."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsh.methods import HashHead, Loop, Method, Report, TrainingData
+from nsh.objectives.heads.linear import to_bytes
+from nsh.project.paths import PairFiles
+from nsh.system.files import atomic_path, write_json
+from nsh.training.reproducible import reproducible
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A fitted head.
+
+    Attributes:
+        head: from embeddings to logits.
+        history: one record an epoch or iteration, at least one, with "loss".
+        seconds: that the fit took.
+    """
+
+    head: HashHead
+    history: list[dict[str, float]]
+    seconds: float
+
+    def write(self, files: PairFiles, *, changes: bytes) -> None:
+        """Write head, history and `changes`, what became of the backbone (see `nsh.backbones.tuned`)."""
+        _write(files.head, to_bytes(self.head))
+        _write(files.backbone, changes)
+        write_json(files.history, [_round(record) for record in self.history])
+
+    def __str__(self) -> str:
+        losses = f"{self.history[0]['loss']:.4f} to {self.history[-1]['loss']:.4f}"
+        return f"loss {losses} in {len(self.history)} rounds, {self.seconds:.1f} s"
+
+
+def fit(
+    method: Method, data: TrainingData, *, bits: int, seed: int, threads: int, loop: Loop, report: Report
+) -> Trained:
+    """Fit a head.
+
+    Args:
+        method: what fits it.
+        data: what it is fitted to.
+        bits: length of a code.
+        seed: of all that is drawn.
+        threads: of torch; a head is the same only for the same number.
+        loop: runs the methods that learn by gradient.
+        report: gets every record of the history as it is made.
+
+    Raises:
+        TrainingError: the method cannot be trained on this data.
+    """
+    history: list[dict[str, float]] = []
+
+    def keep(record: dict[str, float]) -> None:
+        report(record)
+        history.append(record)
+
+    start = time.monotonic()
+    with reproducible(threads):
+        head = method.fit(data, bits=bits, seed=seed, report=keep, loop=loop)
+    return Trained(head, history, time.monotonic() - start)
+
+
+def _round(record: dict[str, float]) -> dict[str, float]:
+    """To six significant digits: float32 has hardly more, and what is behind them is rounding."""
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_path(path) as partial:
+        partial.write_bytes(content)

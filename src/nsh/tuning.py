@@ -1,0 +1,72 @@
+"""The loop that fine-tunes a project's backbone on its training images. Knows no method."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from nsh.backbones.pixels import ImageToEmbedding
+from nsh.backbones.published import open_published
+from nsh.data.registry import open_images
+from nsh.data.split import read_header, read_part
+from nsh.project.embeddings import Embeddings
+from nsh.project.paths import Project
+from nsh.system.progress import Progress
+from nsh.training.finetune.files import ImageFiles
+from nsh.training.finetune.loop import FineTuningLoop
+from nsh.training.finetune.recipe import Recipe
+
+
+def open_tuning(
+    project: Project,
+    *,
+    backbone: Mapping[str, Any],
+    data_set: Mapping[str, Any],
+    recipe: Mapping[str, Any],
+    workers: int,
+    cache: Path,
+    threads: int,
+    device: str,
+    progress: Progress,
+) -> tuple[FineTuningLoop, nn.Module]:
+    """Open the loop, and the network whose weights it changes.
+
+    Args:
+        project: its split, its embeddings and its published weights are read.
+        backbone: "name", "image_size" and "resample" of what it sees.
+        data_set: "name", "root" and "labels" (see `nsh.data.registry.open_images`).
+        recipe: the settings of `nsh.training.finetune.recipe.Recipe`.
+        workers: threads that decode.
+        cache: the folder for partial state.
+        threads: of torch.
+        device: "cpu", "cuda" or "cuda:<n>".
+        progress: shows the steps.
+
+    Raises:
+        ConfigError: no such classifier, or it does not take images of this size.
+        DataError: split, weights or embeddings are not there, or the embeddings were made of others.
+    """
+    name, size, resample = backbone["name"], backbone["image_size"], backbone["resample"]
+    network, weights = open_published(name, project.weights, image_size=size)
+    split = read_header(project.split)["sha256"]
+    made_of = {"backbone": name, "weights_sha256": weights.sha256, "split_sha256": split}
+    Embeddings(project.embed).require(**made_of, image_size=size, resample=resample)
+    images = ImageFiles(
+        ids=read_part(project.split, "train").ids,
+        digest=split,
+        load=open_images(raw=project.raw, **data_set).image,
+        size=size,
+        resample=resample,
+        workers=workers,
+    )
+    loop = FineTuningLoop(
+        network=ImageToEmbedding(network),
+        images=images,
+        recipe=Recipe(**recipe),
+        cache=cache,
+        threads=threads,
+        device=device,
+        progress=progress,
+    )
+    return loop, network.network
