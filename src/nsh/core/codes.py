@@ -21,6 +21,10 @@ def code_bytes(bits: int) -> int:
 
     Raises:
         CodesError: `bits` is no integer in 1..512.
+
+    Examples:
+        >>> code_bytes(32), code_bytes(12)
+        (4, 2)
     """
     try:
         length = operator.index(bits)
@@ -36,6 +40,10 @@ def binarize(logits: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
 
     Raises:
         CodesError: not a float array [n, bits] with bits in 1..512, or a logit is NaN (infinities have a sign).
+
+    Examples:
+        >>> binarize(np.array([[0.7, -0.2, 0.0]]))
+        array([[ True, False, False]])
     """
     if logits.ndim != 2 or not np.issubdtype(logits.dtype, np.floating):
         raise CodesError(f"logits must be a float array [n, bits], found {_describe(logits)}")
@@ -51,6 +59,10 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
     Raises:
         CodesError: not a bool array [n, bits] with bits in 1..512.
+
+    Examples:
+        >>> pack(np.array([[True, False, True, True]]))  # 1011, then four zeros
+        array([[176]], dtype=uint8)
     """
     if bits.ndim != 2 or bits.dtype != np.bool_:
         raise CodesError(f"bits to pack must be a bool array [n, bits], found {_describe(bits)}")
@@ -63,6 +75,10 @@ def unpack(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.bool_]:
 
     Raises:
         CodesError: see `check_codes`.
+
+    Examples:
+        >>> unpack(np.array([[176]], np.uint8), bits=4)
+        array([[ True, False,  True,  True]])
     """
     check_codes(codes, bits=bits)
     return np.unpackbits(codes, axis=1, count=bits, bitorder="big").view(np.bool_)
@@ -74,6 +90,12 @@ def check_codes(codes: NDArray[np.uint8], *, bits: int) -> None:
     Raises:
         CodesError: not uint8 [n, ceil(bits / 8)], or a padding bit is set: then the codes are of another length,
             or were packed least significant bit first.
+
+    Examples:
+        >>> check_codes(np.array([[0b1011_0000]], np.uint8), bits=4)
+        >>> check_codes(np.array([[0b0000_1101]], np.uint8), bits=4)
+        Traceback (most recent call last):
+        nsh.errors.CodesError: codes of 4 bits must end in 4 zero bits, found a 1 there: ...
     """
     width = code_bytes(bits)
     if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] != width:

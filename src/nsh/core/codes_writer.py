@@ -121,7 +121,13 @@ class CodesWriter:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time changes a folder of codes; where a file system knows no locks, chance must do."""
+    """One process at a time changes a folder of codes; where a file system knows no locks, chance must do.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder, locked(Path(folder)):
+        ...     write_json(Path(folder, PLAN), {"schema": 1})  # another process would wait here
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):

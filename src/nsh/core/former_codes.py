@@ -80,6 +80,20 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
 
     Codes of another encoder, or of images none of which is among `ids`, stay as they are: `CodesWriter` refuses them.
     Shards that are not those of the header count as if they were not there, so that no damage is taken over.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> from nsh.core.codes_writer import CodesWriter
+        >>> from nsh.core.manifest import digest_ids
+        >>> both = Plan(encoder_sha256="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
+        >>> one = Plan(encoder_sha256="0" * 64, bits=8, images=1, images_sha256=digest_ids(["b.jpg"]))
+        >>> with TemporaryDirectory() as folder:
+        ...     entries = [Entry(id="a.jpg"), Entry(id="b.jpg")]
+        ...     CodesWriter(Path(folder), both).write(0, entries, np.array([[1], [2]], np.uint8))
+        ...     set_aside(Path(folder), one, ids={"b.jpg"})  # a.jpg is gone
+        ...     list(FormerCodes(Path(folder), bits=8).around(0, "b.jpg", "b.jpg").entries)
+        1
+        ['a.jpg', 'b.jpg']
     """
     found = next((read_document(directory / name) for name in (HEADER, PLAN) if (directory / name).exists()), None)
     if found is None:
@@ -100,7 +114,16 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
 
 
 def reopen(directory: Path) -> None:
-    """Make a complete folder an unfinished one, before a shard of it changes."""
+    """Make a complete folder an unfinished one, before a shard of it changes.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_json(Path(folder, HEADER), {"schema": 1, "bits": 8})
+        ...     reopen(Path(folder))
+        ...     [path.name for path in Path(folder).iterdir()]
+        ['plan.json']
+    """
     if (directory / HEADER).exists():
         header = read_document(directory / HEADER)
         write_json(directory / PLAN, {name: header.get(name) for name in ("schema", *Plan.__dataclass_fields__)})
@@ -108,7 +131,16 @@ def reopen(directory: Path) -> None:
 
 
 def forget(directory: Path) -> None:
-    """Delete what was set aside."""
+    """Delete what was set aside.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     Path(folder, FORMER).mkdir()
+        ...     forget(Path(folder))
+        ...     list(Path(folder).iterdir())
+        []
+    """
     shutil.rmtree(directory / FORMER, ignore_errors=True)
 
 

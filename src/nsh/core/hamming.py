@@ -22,6 +22,11 @@ def distances(query: NDArray[np.uint8], gallery: NDArray[np.uint8]) -> NDArray[n
 
     Raises:
         CodesError: the two are not packed codes of one length.
+
+    Examples:
+        >>> query = np.array([[0b1111_0000]], np.uint8)
+        >>> distances(query, gallery=np.array([[0b1111_0000], [0b1100_0001]], np.uint8))
+        array([[0, 3]], dtype=uint16)
     """
     _check_pair(query, gallery)
     table = np.empty((len(query), len(gallery)), dtype=np.uint16)
@@ -39,6 +44,10 @@ def rank(
 
     Raises:
         CodesError: the two are not packed codes of one length, or k < 1.
+
+    Examples:
+        >>> rank(np.array([[0b000]], np.uint8), np.array([[0b111], [0b000], [0b001]], np.uint8), k=2)
+        (array([[1, 2]]), array([[0, 1]], dtype=uint16))
     """
     _check_pair(query, gallery)
     if k < 1:
@@ -64,6 +73,10 @@ def within(
 
     Raises:
         CodesError: the two are not packed codes of one length, or radius < 0.
+
+    Examples:
+        >>> within(np.array([[0b000]], np.uint8), np.array([[0b111], [0b000], [0b001]], np.uint8), radius=1)
+        [(array([1, 2]), array([0, 1], dtype=uint16))]
     """
     _check_pair(query, gallery)
     if radius < 0:
@@ -80,7 +93,12 @@ def within(
 
 
 def to_words(codes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Lay codes uint8 [n, bytes] out as uint64 [ceil(bytes / 8), n], padded with zeros: what `fill_distances` reads."""
+    """Lay codes uint8 [n, bytes] out as uint64 [ceil(bytes / 8), n], padded with zeros: what `fill_distances` reads.
+
+    Examples:
+        >>> to_words(np.zeros((5, 12), np.uint8)).shape  # 12 bytes are two words
+        (2, 5)
+    """
     count, width = codes.shape
     words = -(-width // 8)
     padded = np.zeros((count, 8 * words), dtype=np.uint8)
@@ -91,7 +109,15 @@ def to_words(codes: NDArray[np.uint8]) -> NDArray[np.uint64]:
 def fill_distances(
     query: NDArray[np.uint64], gallery: NDArray[np.uint64], *, out: NDArray[np.uint8] | NDArray[np.uint16]
 ) -> None:
-    """Write the distances of words [w, q] and [w, g] into `out` [q, g] (uint8 holds codes of up to 255 bits)."""
+    """Write the distances of words [w, q] and [w, g] into `out` [q, g] (uint8 holds codes of up to 255 bits).
+
+    Examples:
+        >>> query, gallery = np.array([[0b00]], np.uint8), np.array([[0b01], [0b11]], np.uint8)
+        >>> table = np.empty((1, 2), np.uint8)
+        >>> fill_distances(to_words(query), to_words(gallery), out=table)
+        >>> table
+        array([[1, 2]], dtype=uint8)
+    """
     differing = np.empty(gallery.shape[1], dtype=np.uint64)  # one query at a time stays in the processor's cache
     for row in range(query.shape[1]):
         np.bitwise_xor(query[0, row], gallery[0], out=differing)
@@ -102,7 +128,12 @@ def fill_distances(
 
 
 def query_blocks(queries: int, gallery: int) -> Iterator[slice]:
-    """Cut `queries` into slices of bounded work; the cut depends on the two counts alone, never on threads."""
+    """Cut `queries` into slices of bounded work; the cut depends on the two counts alone, never on threads.
+
+    Examples:
+        >>> list(query_blocks(5, 2_000_000))
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
     rows = max(1, min(256, _PAIRS_PER_BLOCK // max(1, gallery)))
     for start in range(0, queries, rows):
         yield slice(start, min(start + rows, queries))

@@ -39,6 +39,11 @@ class Exclude:
 
     A glob without a slash means files and folders of that name at any depth; one with a slash means paths from the root
     on. `*` stays within a name and `**` does not. A folder goes with all that is in it.
+
+    Examples:
+        >>> exclude = Exclude(["*.gif", "raw/**"])
+        >>> exclude("beach/1.gif"), exclude("raw/1.jpg"), exclude("beach/raw/1.jpg")
+        (True, True, False)
     """
 
     def __init__(self, globs: Sequence[str] = ()) -> None:
@@ -59,12 +64,22 @@ class Exclude:
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name ends like an image's."""
+    """Whether a file's name ends like an image's.
+
+    Examples:
+        >>> is_image("beach/0001.JPG"), is_image("notes.txt")
+        (True, False)
+    """
     return os.path.splitext(name)[1].lower() in SUFFIXES
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a name from the file system can be written as UTF-8."""
+    r"""Whether a name from the file system can be written as UTF-8.
+
+    Examples:
+        >>> is_utf8("café.jpg"), is_utf8(os.fsdecode(b"caf\xe9.jpg"))  # the second is Latin-1
+        (True, False)
+    """
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -80,6 +95,18 @@ def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) ->
         root: what the globs of `exclude` are relative to.
         exclude: what the user leaves out.
         left_out: counts what is left out, by reason.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> left_out = Counter()
+        >>> with TemporaryDirectory() as root:
+        ...     for name in ("a.jpg", "b.gif", ".hidden"):
+        ...         Path(root, name).touch()
+        ...     [Path(path).name for path in walk(root, root=root, exclude=Exclude(["*.gif"]), left_out=left_out)]
+        ['a.jpg']
+        >>> describe(left_out)
+        'left out: 1 excluded files, 1 hidden files'
     """
 
     def note(error: OSError) -> None:
@@ -95,7 +122,12 @@ def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) ->
 
 
 def describe(left_out: Counter[str]) -> str:
-    """What was left out, in words."""
+    """What was left out, in words.
+
+    Examples:
+        >>> describe(Counter({"hidden files": 2})), describe(Counter())
+        ('left out: 2 hidden files', 'left out: nothing')
+    """
     return "left out: " + (", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "nothing")
 
 

@@ -79,7 +79,12 @@ class Codes:
 
 
 def digest_ids(ids: Sequence[str]) -> str:
-    """SHA-256 of the ids in their order."""
+    """SHA-256 of the ids in their order.
+
+    Examples:
+        >>> digest_ids(["a.jpg", "b.jpg"]) == digest_ids(["b.jpg", "a.jpg"])
+        False
+    """
     return sha256_bytes("\n".join(json.dumps(image_id) for image_id in ids).encode())
 
 
@@ -88,6 +93,19 @@ def read_codes(directory: Path) -> Codes:
 
     Raises:
         CodesError: the folder is incomplete, damaged, of a schema this version does not read, or names an id twice.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> from nsh.core.codes_writer import CodesWriter
+        >>> entries = [Entry(id="a.jpg"), Entry(id="b.jpg", status="error", error="the file is empty")]
+        >>> plan = Plan(encoder_sha256="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
+        >>> with TemporaryDirectory() as folder:
+        ...     writer = CodesWriter(Path(folder), plan)
+        ...     writer.write(0, entries, np.array([[5]], np.uint8))
+        ...     writer.finish()
+        ...     found = read_codes(Path(folder))
+        >>> found.ids, found.codes, [entry.id for entry in found.errors]
+        (['a.jpg'], array([[5]], dtype=uint8), ['b.jpg'])
     """
     directory = Path(directory)
     header = _read_header(directory)
@@ -105,12 +123,22 @@ def read_codes(directory: Path) -> Codes:
 
 
 def codes_path(directory: Path, shard: int) -> Path:
-    """Where the codes of a shard lie."""
+    """Where the codes of a shard lie.
+
+    Examples:
+        >>> codes_path(Path("codes"), 3).name
+        '00003.npy'
+    """
     return directory / f"{shard:05d}.npy"
 
 
 def manifest_path(directory: Path, shard: int) -> Path:
-    """Where the manifest of a shard lies."""
+    """Where the manifest of a shard lies.
+
+    Examples:
+        >>> manifest_path(Path("codes"), 3).name
+        '00003.jsonl'
+    """
     return directory / f"{shard:05d}.jsonl"
 
 
@@ -119,6 +147,14 @@ def read_document(path: Path) -> dict[str, Any]:
 
     Raises:
         CodesError: it is no JSON object.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, PLAN)
+        ...     _ = path.write_text('{"schema": 1, "bits": 32}')
+        ...     read_document(path)
+        {'schema': 1, 'bits': 32}
     """
     try:
         document = read_json(path)
@@ -167,6 +203,13 @@ def load_codes(file: BinaryIO, *, path: Path) -> NDArray[np.uint8]:
 
     Raises:
         CodesError: there is none; it names the folder of `path`.
+
+    Examples:
+        >>> file = io.BytesIO()
+        >>> np.save(file, np.array([[5]], np.uint8))
+        >>> _ = file.seek(0)
+        >>> load_codes(file, path=Path("codes/00000.npy"))
+        array([[5]], dtype=uint8)
     """
     try:
         codes: NDArray[np.uint8] = np.load(file, allow_pickle=False)

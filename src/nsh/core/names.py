@@ -22,12 +22,22 @@ class Matches:
 
 
 def plain(name: str) -> str:
-    """The form that all spellings of a path have in common: NFC, `/`, no `./`, no white space at its ends."""
+    r"""The form that all spellings of a path have in common: NFC, `/`, no `./`, no white space at its ends.
+
+    Examples:
+        >>> plain(r".\beach\1.jpg"), plain("./beach/1.jpg ")
+        ('beach/1.jpg', 'beach/1.jpg')
+    """
     return posixpath.normpath(normalize("NFC", name.strip()).replace("\\", "/"))
 
 
 def spellings(name: str) -> Iterator[str]:
-    """The name as it is written, then as else it may be spelt where it lies."""
+    """The name as it is written, then as else it may be spelt where it lies.
+
+    Examples:
+        >>> [len(name) for name in spellings("café.jpg")]  # the last has the accent as a character of its own
+        [8, 8, 8, 9]
+    """
     yield name
     yield name.strip()
     for form in ("NFC", "NFD"):
@@ -35,7 +45,12 @@ def spellings(name: str) -> Iterator[str]:
 
 
 def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
-    """Find the id that each name means: the equal one, else the only one whose plain form is equal."""
+    """Find the id that each name means: the equal one, else the only one whose plain form is equal.
+
+    Examples:
+        >>> match(["./a.jpg", "c.jpg"], ids=["a.jpg", "b.jpg"])
+        Matches(ids={'./a.jpg': 'a.jpg'}, unmatched=['c.jpg'])
+    """
     exact, by_form = set(ids), dict[str, list[str]]()
     for one in ids:
         by_form.setdefault(plain(one), []).append(one)
@@ -51,10 +66,14 @@ def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
 
 
 def read_list(content: bytes) -> list[str]:
-    """The names in a list, one a line, or each ended by a zero byte as `find -print0` does; empty ones are left out.
+    r"""The names in a list, one a line, or each ended by a zero byte as `find -print0` does; empty ones are left out.
 
     Lines may end as Windows ends them, and a byte order mark may stand before the first. UTF-16, as PowerShell writes,
     is read too.
+
+    Examples:
+        >>> read_list(b"a.jpg\r\nb.jpg\r\n"), read_list(b"a.jpg\0b.jpg\0")
+        (['a.jpg', 'b.jpg'], ['a.jpg', 'b.jpg'])
     """
     if content.startswith(_UTF_16):
         content = content.decode("utf-16", errors="surrogatepass").encode("utf-8", errors="surrogatepass")
@@ -67,12 +86,22 @@ def read_list(content: bytes) -> list[str]:
 
 
 def find_path(name: str) -> str:
-    """The absolute path of the file that a name in a list means; of one that is not there, as it is written."""
+    """The absolute path of the file that a name in a list means; of one that is not there, as it is written.
+
+    Examples:
+        >>> find_path("/photos/./none-of-this-name.jpg")
+        '/photos/none-of-this-name.jpg'
+    """
     paths = [os.path.abspath(spelling) for spelling in spellings(name)]  # noqa: PTH100 - links stay as they are
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and how many more there are.
+
+    Examples:
+        >>> listed(["1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg", "7.jpg"])
+        "'1.jpg', '2.jpg', '3.jpg', '4.jpg', '5.jpg' and 2 more"
+    """
     shown = ", ".join(repr(name) for name in names[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

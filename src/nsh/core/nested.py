@@ -5,7 +5,12 @@ from typing import Any
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """{"train": {"seed": 0}} to {"train.seed": 0}, in the same order; a block without settings leaves nothing."""
+    """{"train": {"seed": 0}} to {"train.seed": 0}, in the same order; a block without settings leaves nothing.
+
+    Examples:
+        >>> flatten({"matrix": {"bits": [16, 32]}, "train": {"seed": 0, "finetune": {"keep": "last"}}})
+        {'matrix.bits': [16, 32], 'train.seed': 0, 'train.finetune.keep': 'last'}
+    """
     return dict(_walk(values, ""))
 
 

@@ -45,6 +45,15 @@ def is_misread(tags: TiffImagePlugin.ImageFileDirectory_v2) -> bool:
 
     It takes planes of 16 bits for planes of 8, chroma that is stored once for several pixels for chroma of each, and
     every YCbCr for JFIF's; of planes it knows no extra sample but plain alpha.
+
+    Examples:
+        >>> tags = TiffImagePlugin.ImageFileDirectory_v2()
+        >>> tags[TiffImagePlugin.BITSPERSAMPLE] = (16, 16, 16)
+        >>> is_misread(tags)
+        False
+        >>> tags[TiffImagePlugin.PLANAR_CONFIGURATION] = 2  # each channel for itself
+        >>> is_misread(tags)
+        True
     """
     separate = tags.get(TiffImagePlugin.PLANAR_CONFIGURATION) == _SEPARATE
     if tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == _YCBCR:
@@ -95,6 +104,14 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
     Raises:
         UnreadableImage: it is in no known format, or larger than `max_pixels`.
         Exception: Pillow's readers raise nearly every built-in one on a broken file.
+
+    Examples:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (4, 3)).save(file, "png")
+        >>> _ = file.seek(0)
+        >>> open_image(file, max_pixels=100).size
+        (4, 3)
     """
     prefix = file.read(_PREFIX).ljust(_PREFIX, b"\0")  # some of Pillow's looks fail on less
     for name, reader in READERS.items():
@@ -112,6 +129,12 @@ def check_size(size: tuple[int, int], *, max_pixels: int) -> None:
 
     Raises:
         UnreadableImage: there are more pixels than `max_pixels`, or none.
+
+    Examples:
+        >>> check_size((4, 3), max_pixels=12)
+        >>> check_size((4, 3), max_pixels=10)
+        Traceback (most recent call last):
+        nsh.errors.UnreadableImage: 4 x 3 is more than the 10 pixels allowed: ...
     """
     width, height = size
     if width * height > max_pixels:

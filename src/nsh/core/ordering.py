@@ -13,6 +13,10 @@ def smallest(values: NDArray[np.uint32], *, k: int) -> tuple[NDArray[np.int64], 
     Returns:
         columns int64 and values uint32, both [n, min(k, m)], ordered by (value, column). Value and column are
         joined into one unique integer, so the result depends on no sorting algorithm's manner with ties.
+
+    Examples:
+        >>> smallest(np.array([[5, 1, 1, 0]], np.uint32), k=3)
+        (array([[3, 1, 2]]), array([[0, 1, 1]], dtype=uint32))
     """
     columns = values.shape[1]
     keys = values.astype(np.uint64) << _ROW_BITS

@@ -62,6 +62,14 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Im
     Raises:
         UnreadableImage: whatever the reason. The message is the reason alone, without the path, so that it
             reads the same on every machine: the caller adds the name by which it knows the image.
+
+    Examples:
+        >>> image = load_image(np.array([[0, 127, 255]], np.uint8))  # grey, 3 pixels wide
+        >>> image.mode, image.size, image.getpixel((1, 0))
+        ('RGB', (3, 1), (127, 127, 127))
+        >>> load_image(b"")
+        Traceback (most recent call last):
+        nsh.errors.UnreadableImage: the file is empty
     """
     try:
         if isinstance(source, np.ndarray):
@@ -85,6 +93,11 @@ def to_input(image: Image.Image, *, size: int, resample: str) -> NDArray[np.uint
 
     Raises:
         ConfigError: `resample` is no key of `RESAMPLES`.
+
+    Examples:
+        >>> image = load_image(np.zeros((30, 40, 3), np.uint8))
+        >>> to_input(image, size=8, resample="bilinear").shape
+        (8, 8, 3)
     """
     return np.array(image.resize((size, size), resample=filter_of(resample)))
 
@@ -94,6 +107,13 @@ def filter_of(resample: str) -> Image.Resampling:
 
     Raises:
         ConfigError: there is none, or it would alias.
+
+    Examples:
+        >>> filter_of("bicubic").name
+        'BICUBIC'
+        >>> filter_of("nearest")
+        Traceback (most recent call last):
+        nsh.errors.ConfigError: resample: found 'nearest', allowed are bilinear, bicubic, lanczos
     """
     if resample not in RESAMPLES:
         raise ConfigError(f"resample: found {resample!r}, allowed are {', '.join(RESAMPLES)}")

@@ -35,6 +35,11 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
     Raises:
         UnreadableImage: its samples have no stated white.
+
+    Examples:
+        >>> clear = Image.new("RGBA", (1, 1), (0, 0, 0, 0))
+        >>> to_rgb(clear).getpixel((0, 0))
+        (255, 255, 255)
     """
     levels, covered = _levels(image), _covered(image)
     image.load()

@@ -17,6 +17,10 @@ def bit_figures(codes: NDArray[np.uint8], *, bits: int) -> dict[str, float]:
 
     Raises:
         CodesError: see `nsh.core.codes.check_codes`.
+
+    Examples:
+        >>> bit_figures(np.array([[0b0000_0000], [0b1000_0000]], np.uint8), bits=2)  # the second bit is always 0
+        {'bit_balance': 0.5, 'constant_bits_share': 0.5, 'unique_codes': 2.0, 'code_entropy': 0.5}
     """
     ones = _count_ones(codes, bits=bits)
     share = ones / len(codes)

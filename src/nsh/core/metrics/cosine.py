@@ -42,6 +42,12 @@ def cosine_map(
     Raises:
         DataError: embeddings are empty, not finite, or not of one width; or labels do not fit them.
         ConfigError: k is below 1.
+
+    Examples:
+        >>> query, gallery = np.array([[1, 0]], np.float32), np.array([[0, 1], [2, 0]], np.float32)
+        >>> cat, dog = [True, False], [False, True]
+        >>> cosine_map(query, gallery, np.array([cat]), np.array([dog, cat]), k=1)
+        {'mAP_at_1': 1.0, 'mAP_min_at_1': 1.0, 'P_at_1': 1.0, 'recall_at_1': 1.0}
     """
     if k < 1:
         raise ConfigError(f"found k = {k}: it must be at least 1")

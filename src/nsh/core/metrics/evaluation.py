@@ -60,6 +60,13 @@ def evaluate(
         CodesError: codes are no packed codes of `bits` bits, or there are none.
         DataError: labels do not fit the codes, or each other.
         ConfigError: k or threads is below 1, or only one side has labels.
+
+    Examples:
+        >>> query, gallery = np.array([[0b000]], np.uint8), np.array([[0b001], [0b011], [0b111]], np.uint8)
+        >>> cat, dog = [True, False], [False, True]
+        >>> found = evaluate(query, gallery, np.array([cat]), np.array([cat, dog, cat]), bits=8, k=2)
+        >>> [found.metrics[name] for name in ("mAP_at_2", "P_at_2", "recall_at_2")]
+        [1.0, 0.5, 0.5]
     """
     _check(query_codes, gallery_codes, bits=bits, k=k, threads=threads)
     metrics = bit_figures(gallery_codes, bits=bits)

@@ -28,6 +28,11 @@ def find_examples(
     Returns:
         Columns "query" and "gallery", rows of the two, and "distance", one row an item, nearest first. At most
         `QUERIES` x `RESULTS` rows, fewer where there are fewer queries or items.
+
+    Examples:
+        >>> found = find_examples(np.array([[0b00]], np.uint8), np.array([[0b11], [0b01]], np.uint8), None, seed=0)
+        >>> found["gallery"], found["distance"]
+        (array([1, 0]), array([1, 2]))
     """
     chosen = choose_queries(len(query_codes), query_labels, count=QUERIES, seed=seed)
     nearest, distances = rank(query_codes[chosen], gallery_codes, k=RESULTS)
@@ -39,7 +44,13 @@ def find_examples(
 
 
 def choose_queries(queries: int, labels: NDArray[np.bool_] | None, *, count: int, seed: int) -> list[int]:
-    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once."""
+    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once.
+
+    Examples:
+        >>> cat, dog = [True, False], [False, True]
+        >>> 2 in choose_queries(3, np.array([cat, cat, dog]), count=2, seed=0)  # one cat and the dog, whatever the seed
+        True
+    """
     order = np.random.default_rng(seed).permutation(queries)
     if labels is None:
         return [int(row) for row in order[:count]]

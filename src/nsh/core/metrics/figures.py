@@ -22,6 +22,14 @@ def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Fi
         ranked: the queries' counts, `ranked.top` at least k deep.
         k: ranks looked at, at most the gallery's size.
         ranks: those that `ranked.sampled` was counted at.
+
+    Examples:
+        >>> from nsh.core.metrics.ranking import rank_block
+        >>> distances, relevant, ranks = np.array([[0, 1, 3]], np.uint8), np.array([[True, False, True]]), np.array([3])
+        >>> ranked = rank_block(distances, relevant, bits=8, depth=3, ranks=ranks)
+        >>> figures = retrieval_figures(ranked, k=2, ranks=ranks)
+        >>> figures["P"], figures["recall"], figures["P_at_H2"]
+        (array([0.5]), array([0.5]), array([0.5]))
     """
     relevant = ranked.hits.sum(axis=1)
     hits_average, min_average = average_precision(ranked.top[:, :k], relevant)

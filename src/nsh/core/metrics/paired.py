@@ -40,6 +40,11 @@ def paired_difference(first: Floats, second: Floats) -> Difference:
 
     Raises:
         DataError: not the same number of queries, or fewer than two.
+
+    Examples:
+        >>> found = paired_difference(np.array([1.0, 0.5, 0.5, 0.5]), np.array([0.0, 0.5, 0.5, 0.5]))
+        >>> found, found.is_tie
+        (Difference(mean=0.25, standard_error=0.25), True)
     """
     differences = _subtract(first, second)
     return Difference(float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences))))
@@ -50,6 +55,10 @@ def bootstrap_interval(first: Floats, second: Floats, *, seed: int, draws: int =
 
     As many queries as there are are drawn with replacement, `draws` times (Efron and Tibshirani, "An Introduction to
     the Bootstrap", 1993, chapter 13). Arguments and errors as for `paired_difference`; `seed` is of the draws.
+
+    Examples:
+        >>> bootstrap_interval(np.array([0.75, 0.5]), np.array([0.5, 0.25]), seed=0)  # each query gains the same
+        (0.25, 0.25)
     """
     differences = _subtract(first, second)
     generator, count = np.random.default_rng(seed), len(differences)

@@ -15,7 +15,12 @@ Counts = NDArray[np.int64]
 
 
 def ratio(numerator: Counts | Floats, denominator: Counts | Floats) -> Floats:
-    """`numerator / denominator` elementwise (shapes broadcast), and 0 where the denominator is 0."""
+    """`numerator / denominator` elementwise (shapes broadcast), and 0 where the denominator is 0.
+
+    Examples:
+        >>> ratio(np.array([1.0, 2.0]), np.array([2.0, 0.0]))
+        array([0.5, 0. ])
+    """
     shape = np.broadcast_shapes(numerator.shape, denominator.shape)
     return np.divide(numerator, denominator, out=np.zeros(shape), where=np.broadcast_to(denominator != 0, shape))
 
@@ -34,6 +39,10 @@ def average_precision(top: NDArray[np.bool_], relevant: Counts) -> tuple[Floats,
 
     Returns:
         (hits, min), float64 [n] each, in [0, 1].
+
+    Examples:
+        >>> average_precision(np.array([[True, False, False, True]]), relevant=np.array([4]))
+        (array([0.75]), array([0.375]))
     """
     depth = top.shape[1]
     hits = np.cumsum(top, axis=1, dtype=np.int64)
@@ -59,6 +68,10 @@ def expected_average_precision(counts: Counts, hits: Counts, *, k: int) -> Float
 
     Returns:
         float64 [n], in [0, 1].
+
+    Examples:
+        >>> expected_average_precision(np.array([[2]]), np.array([[1]]), k=2)  # 1 and 1/2, equally likely
+        array([0.75])
     """
     before, hits_before = np.cumsum(counts, axis=1) - counts, np.cumsum(hits, axis=1) - hits
     inside = before + counts <= k

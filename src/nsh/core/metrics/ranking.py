@@ -23,7 +23,12 @@ class Ranked:
 
 
 def sample_ranks(gallery: int) -> NDArray[np.int64]:
-    """All ranks 1..gallery if they are at most 200, else about as many, evenly spaced in their logarithm."""
+    """All ranks 1..gallery if they are at most 200, else about as many, evenly spaced in their logarithm.
+
+    Examples:
+        >>> sample_ranks(5)
+        array([1, 2, 3, 4, 5])
+    """
     if gallery <= _SAMPLED_RANKS:
         return np.arange(1, gallery + 1)
     return np.unique(np.round(np.geomspace(1, gallery, _SAMPLED_RANKS)).astype(np.int64))
@@ -45,6 +50,12 @@ def rank_block(
         bits: length of the codes.
         depth: ranks whose relevance is kept one by one, <= g.
         ranks: ascending ranks, the last one g, up to which hits are counted.
+
+    Examples:
+        >>> distances, relevant = np.array([[2, 0, 2]], np.uint8), np.array([[True, False, False]])
+        >>> ranked = rank_block(distances, relevant, bits=2, depth=3, ranks=np.array([1, 3]))
+        >>> ranked.counts, ranked.hits, ranked.top
+        (array([[1, 0, 2]]), array([[0, 0, 1]]), array([[False,  True, False]]))
     """
     count, items = distances.shape
     shift = (items - 1).bit_length() + 1

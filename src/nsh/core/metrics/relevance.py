@@ -16,6 +16,11 @@ def check_labels(query: NDArray[np.bool_], gallery: NDArray[np.bool_], *, counts
 
     Raises:
         DataError: they are not, or they know different numbers of classes.
+
+    Examples:
+        >>> check_labels(np.array([[True, False]]), np.array([[True]]), counts=(1, 1))
+        Traceback (most recent call last):
+        nsh.errors.DataError: query labels know 2 classes and gallery labels 1: use one split for both
     """
     for name, labels, count in (("query", query, counts[0]), ("gallery", gallery, counts[1])):
         if labels.dtype != np.bool_ or labels.ndim != 2 or labels.shape[0] != count or labels.shape[1] == 0:
@@ -29,7 +34,12 @@ def check_labels(query: NDArray[np.bool_], gallery: NDArray[np.bool_], *, counts
 
 
 def label_masks(labels: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
-    """Masks [words, n] of labels bool [n, classes], in the narrowest unsigned type that holds all classes."""
+    """Masks [words, n] of labels bool [n, classes], in the narrowest unsigned type that holds all classes.
+
+    Examples:
+        >>> label_masks(np.array([[True, False], [False, True]]))
+        array([[128,  64]], dtype=uint8)
+    """
     classes = labels.shape[1]
     mask = next((mask for mask in _MASKS if 8 * mask().itemsize >= classes), np.uint64)
     width = 8 * mask().itemsize
@@ -41,7 +51,16 @@ def label_masks(labels: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
 def fill_relevance(
     query: NDArray[np.unsignedinteger], gallery: NDArray[np.unsignedinteger], *, out: NDArray[np.bool_]
 ) -> None:
-    """Write into `out` bool [q, g] whether the masks [words, q] and [words, g] share a label."""
+    """Write into `out` bool [q, g] whether the masks [words, q] and [words, g] share a label.
+
+    Examples:
+        >>> cat, dog = [True, False], [False, True]
+        >>> query, gallery = label_masks(np.array([cat])), label_masks(np.array([cat, dog]))
+        >>> relevant = np.empty((1, 2), np.bool_)
+        >>> fill_relevance(query, gallery, out=relevant)
+        >>> relevant
+        array([[ True, False]])
+    """
     for row in range(query.shape[1]):
         np.not_equal(query[0, row] & gallery[0], 0, out=out[row])
         for word in range(1, len(query)):

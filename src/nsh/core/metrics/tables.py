@@ -22,7 +22,14 @@ PROTOCOL = {
 
 
 def to_csv(table: Table) -> str:
-    """CSV text of columns of one length: a header line, then integers whole, others with six significant digits."""
+    """CSV text of columns of one length: a header line, then integers whole, others with six significant digits.
+
+    Examples:
+        >>> print(to_csv({"k": np.array([1, 2]), "precision": np.array([1.0, 0.5])}), end="")
+        k,precision
+        1,1
+        2,0.5
+    """
     lines = [",".join(table)]
     lines += [",".join(map(_format, row)) for row in zip(*table.values(), strict=True)]
     return "\n".join(lines) + "\n"
