@@ -15,12 +15,13 @@ ENV LANG=C.UTF-8 \
     DVC_NO_ANALYTICS=1 \
     DO_NOT_TRACK=1
 
-# Packages first, for an nsh that is empty but for its name: they stay cached while the source changes.
+# Packages first, for an nsh that is empty but for its name and version: they stay cached while the source changes.
 FROM base AS build
 RUN python -m venv --without-pip /opt/nsh
 WORKDIR /build
 COPY pyproject.toml constraints.txt ./
-RUN mkdir -p src/nsh && touch src/nsh/__init__.py LICENSE NOTICE README.md \
+COPY src/nsh/__init__.py src/nsh/
+RUN touch LICENSE NOTICE README.md \
     && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt '.[serve]' \
     && rm -rf build src
 COPY LICENSE NOTICE README.md ./
@@ -54,8 +55,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /
     && python -m venv --without-pip /opt/nsh && install -d -o 10001 -g 10001 /workspace
 WORKDIR /workspace
 COPY pyproject.toml constraints.txt ./
+COPY src/nsh/__init__.py src/nsh/
 ARG PIP_EXTRA_INDEX_URL
-RUN mkdir -p src/nsh && touch src/nsh/__init__.py LICENSE NOTICE README.md \
+RUN touch LICENSE NOTICE README.md \
     && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt -e '.[serve,train,ops]'
 COPY --chown=10001:10001 . .
 # The copy of the project in the image is in no git repository, which DVC must be told.

@@ -22,8 +22,9 @@ help:  ## Show this list
 .PHONY: setup
 setup: $(READY) .dvc/tmp/plots.html $(if $(wildcard .git),,.dvc/config.local)  ## Make .venv with the pinned set of packages
 
-# pip, and not a faster installer, because it honours the user's own index, find-links and constraints.
-$(READY): pyproject.toml constraints.txt
+# pip, and not a faster installer, because it honours the user's own index, find-links and constraints. `__init__.py` has
+# the version.
+$(READY): pyproject.toml constraints.txt src/nsh/__init__.py
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,studies,dev]'

@@ -1,10 +1,13 @@
 """What the pages tell a reader to type is there: make's targets, profiles, settings; and so are the pages they name."""
 
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import yaml
+
+import nsh
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,3 +49,8 @@ def test_the_pages_it_links_to_are_there(page: Path) -> None:
 def test_every_profile_is_told_of() -> None:
     text = "".join(page.read_text() for page in PAGES)
     assert not [path.stem for path in (ROOT / "params").glob("*.yaml") if f"PROFILE={path.stem}" not in text]
+
+
+def test_the_newest_release_is_the_version_of_the_code_and_of_the_package() -> None:
+    releases = re.findall(r"^## \[(\d[\w.]*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0] == nsh.__version__ == version("nsh")
