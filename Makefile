@@ -6,6 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SERVE_VENV ?= .venv-serve
+DOCS_VENV ?= .venv-docs
 
 # Nothing that we depend on reports home.
 export ORT_DISABLE_TELEMETRY := 1
@@ -49,7 +50,8 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh committed
 
 # Tests wait for processes and share two cores, so each has one thread.
-PYTEST = OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder
+IN_PAIRS = -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PAIRS)
 
 .PHONY: test
 test: setup  ## Run the tests, two at a time; ORDER=<number> or ORDER=random: files and tests in another order
@@ -58,6 +60,13 @@ test: setup  ## Run the tests, two at a time; ORDER=<number> or ORDER=random: fi
 .PHONY: test-fast
 test-fast: setup  ## Run the tests that take little time, while you work
 	$(PYTEST) -m "not slow"
+
+.PHONY: coverage
+coverage: setup  ## Run the tests and say which lines none of them runs; fails below the floor in pyproject.toml
+	rm -rf .cache/coverage && mkdir -p .cache/coverage
+	OMP_NUM_THREADS=1 coverage run -m pytest $(IN_PAIRS)
+	coverage combine --quiet
+	coverage report --skip-covered --show-missing
 
 # Beside two busy processes, and without AVX where it may be chosen: tests/conftest.py fixes the kernels of torch itself.
 OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem
@@ -75,6 +84,17 @@ test-serve: $(SERVE_VENV)/.ready  ## Run production's tests where there is no to
 $(SERVE_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(SERVE_VENV)/bin/python || $(PYTHON) -m venv $(SERVE_VENV)
 	$(SERVE_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,test]'
+	touch $@
+
+# It reads the code and imports none of it, so it needs neither torch nor .venv. With --quiet, mkdocs is no longer strict.
+.PHONY: docs
+docs: $(DOCS_VENV)/.ready  ## Build the documentation site into build/site; a broken link fails
+	PATH="$(abspath $(DOCS_VENV)/bin):$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+	@echo 'Look at it: python3 -m http.server -d build/site -b 127.0.0.1 8001'
+
+$(DOCS_VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[docs]'
 	touch $@
 
 .PHONY: readme
@@ -128,4 +148,4 @@ figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make
 
 .PHONY: clean
 clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay
-	rm -rf .cache/nsh .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info
+	rm -rf .cache/nsh .cache/coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

@@ -70,7 +70,7 @@ class Encoder:
         Args:
             path: the ONNX file.
             threads: cores to use, >= 1; None: all that this container may use (`cpu_quota`).
-            device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA where this onnxruntime has it, else the CPU.
+            device: `cpu`, `cuda`, `cuda:<n>`, or `auto`: CUDA where this onnxruntime has it, else the CPU.
             allow_cpu: where CUDA is asked for and not given, run on the CPU instead of raising; `device` says so.
             max_pixels: width x height of an image, >= 1; a larger one is unreadable. Each thread decodes one at a time,
                 in 4 to 8 bytes a pixel.

@@ -22,7 +22,7 @@ SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
 
 Every method on one backbone, one split and one evaluator. Each section is written by the command it names, from cells
-that are measured once and kept (`nsh.studies`); the raw figures are in [results/](results). What a figure means is
+that are measured once and kept (`nsh.studies`); the raw figures are in `docs/results/`. What a figure means is
 said in [decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
 """
 

@@ -6,20 +6,22 @@ All retrieval figures are means over ALL queries; a query's share is 0 where its
 (no relevant item in the top k, none in the gallery, or an empty ball), so nothing is skipped in silence.
 r_k is the number of relevant items in the top k, R that in the gallery.
 
-    mAP_at_k            (1/r_k) * sum over relevant ranks j <= k of r_j / j      the paper's, see `average_precision`
-    mAP_min_at_k        the same sum over min(R, k)                            never above P_at_k for R >= k
-    mAP_tie_aware_at_k  the first, expected over random orders of equal distances     see `expected_average_precision`
+    mAP_at_k            (1/r_k) * sum over relevant ranks j <= k of r_j / j
+    mAP_min_at_k        the same sum over min(R, k); never above P_at_k for R >= k
+    mAP_tie_aware_at_k  the first, expected over random orders of equal distances
     P_at_k              r_k / k
     recall_at_k         r_k / R
     P_at_H2             relevant share of the items at a distance <= 2
     empty_ball_share    share of queries with no item at a distance <= 2
 
+The first is the paper's. `nsh.core.metrics.precision` defines all three mAPs in full.
+
 Over the gallery's codes, p_b being the share of ones of bit b:
 
-    bit_balance          1 - mean over b of |2 p_b - 1|                          1: all even, 0: all constant
+    bit_balance          1 - mean over b of |2 p_b - 1|; 1: all even
     constant_bits_share  share of bits that are the same in every code
     unique_codes         number of different codes
-    code_entropy         mean over b of the entropy of p_b, in bits               1: all even, 0: all constant
+    code_entropy         mean over b of the entropy of p_b, in bits; 1: all even
 
 Knows nothing of files, models or data sets.
 """

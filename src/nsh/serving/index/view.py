@@ -35,7 +35,7 @@ class Filter:
 
 
 class Hit(NamedTuple):
-    """One item found."""
+    """One item found: its id, its distance in bits, and the values of its metadata columns."""
 
     id: str
     distance: int  # bits
