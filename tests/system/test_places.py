@@ -126,7 +126,7 @@ def test_mounts_are_known(tmp_path, mount):
 KILLED = """
 import os, sys
 from pathlib import Path
-from nsh.core.{module} import {name}
+from nsh.system.{module} import {name}
 with {name}(Path(sys.argv[1])) as partial:
     (partial / "half" if partial.is_dir() else partial).write_text("half")
     os.kill(os.getpid(), 9)

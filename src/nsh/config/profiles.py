@@ -71,7 +71,7 @@ def _load(yaml: YAML, profile: str, name: str) -> Mapping[str, Any]:
         raise ConfigError(f"{name}: found {values!r}; blocks of params.yaml are wanted, with the values that differ")
     root = values.get("dataset", {}).get("root") if isinstance(values.get("dataset"), Mapping) else None
     if isinstance(root, str):
-        values["dataset"]["root"] = expand_home(root)  # type: ignore[index]
+        values["dataset"]["root"] = expand_home(root)
     return values
 
 
