@@ -147,8 +147,8 @@ def test_a_hidden_layer_is_below_both_heads_and_ships_with_the_hash_head():
 
 
 def test_itq_cannot_start_a_hidden_layer():
-    with pytest.raises(TrainingError, match="found a hidden layer: choose hidden: 0 or init: random"):
-        build(hidden=5, init="itq")
+    with pytest.raises(ConfigError, match="cannot start a hidden layer: choose hidden: 0 or init: random"):
+        create("nsh", PARAMETERS | {"hidden": 5, "init": "itq"})
 
 
 def test_a_bit_is_the_sign_of_the_hidden_code_and_of_the_logit():

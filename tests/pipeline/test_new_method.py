@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -79,19 +80,31 @@ def code(tmp_path: Path) -> Path:
     return tmp_path / "code"
 
 
-def test_a_new_method_is_its_file_and_one_line(project: Path, code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = Path("params.yaml")
-    values = yaml.safe_load(params.read_text())
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_database: Path) -> Path:
+    """The working folder: params.yaml with the method in its matrix, embeddings and an empty MLflow database."""
+    folder = tmp_path / "project"
+    (folder / "data/embed").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    shutil.copy(mlflow_database, "mlflow.db")
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
     values["matrix"]["methods"] = ["toy"]
-    params.write_text(yaml.safe_dump(values))
+    values["compute"].update(device="cpu", threads=1)
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    features = np.random.default_rng(0).normal(size=(40, 12)).astype(np.float32)
+    np.save("data/embed/train.npy", features)
+    np.save("data/embed/views.npy", features[:, None].repeat(2, axis=1).astype(np.float16))
+    return folder
+
+
+def test_a_new_method_is_its_file_and_one_line(folder: Path, code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{code / 'src'}:{code}")
     done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=False)
-    assert read_json(Path("models/toy-8/history.json")) == [{"epoch": 1, "loss": 0.5}], done.stderr
-    assert (
-        'toy:                      # Nobody, "A toy", 2026\n    height: -1.0            # of the t'
-        in params.read_text()
+    assert (folder / "models/toy-8/head.pt").is_file(), done.stderr
+    assert read_json(folder / "models/toy-8/history.json") == [{"epoch": 1, "loss": 0.5}]
+    block = (
+        '  toy:                      # Nobody, "A toy", 2026\n    height: -1.0             # of the threshold, in means'
     )
-    assert (done.returncode, done.stderr) == (
-        2,
-        "error: params.yaml has 1 mistake(s):\n  methods.toy.height: found -1.0; input should be greater than 0\n",
-    )
+    assert block in (folder / "params.yaml").read_text()
+    said = "methods.toy.height: found -1.0; input should be greater than 0\n"
+    assert (done.returncode, done.stderr[-len(said) :]) == (2, said)

@@ -24,7 +24,7 @@ def test_sync_list_and_promote(nsh, finish):
     finish("itq", 32)
     lines = nsh("track", "sync").splitlines()
     assert lines[0] == "nsh-16       added"
-    assert lines[1].startswith("nsh-32       skipped: models/nsh-32/head.pt and 8 more missing")
+    assert lines[1].startswith("nsh-32       skipped: models/nsh-32/head.pt and 9 more missing")
     assert nsh("track", "sync").splitlines()[0] == "nsh-16       there already"
 
     rows = [line.split() for line in nsh("registry", "list").splitlines()]

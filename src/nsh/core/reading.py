@@ -18,6 +18,10 @@ def read_image(load: Load, name: str) -> Image.Image:
 
     Raises:
         DataError: it cannot be read any more.
+
+    Examples:
+        >>> read_image(lambda name: Image.new("RGB", (4, 3)), "a.jpg").size
+        (4, 3)
     """
     try:
         return load(name)
@@ -39,5 +43,9 @@ def read_inputs(load: Load, ids: Sequence[str], *, size: int, resample: str) -> 
 
     Raises:
         DataError: an image cannot be read any more.
+
+    Examples:
+        >>> read_inputs(lambda name: Image.new("RGB", (4, 3)), ["a.jpg"], size=8, resample="bilinear").shape
+        (1, 8, 8, 3)
     """
     return np.stack([to_input(read_image(load, name), size=size, resample=resample) for name in ids])

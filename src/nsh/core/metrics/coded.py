@@ -43,6 +43,11 @@ def place_codes(codes: Codes, ids: Sequence[str], labels: NDArray[np.bool_] | No
 
     Raises:
         CodesError: the codes are of other images.
+
+    Examples:
+        >>> codes = Codes(["b.jpg", "a.jpg"], np.array([[1], [2]], np.uint8), {}, [])
+        >>> place_codes(codes, ["a.jpg", "b.jpg"], None).rows
+        array([1, 0])
     """
     places = {image_id: row for row, image_id in enumerate(ids)}
     if places.keys() != set(codes.ids) | {entry.id for entry in codes.errors}:
@@ -60,6 +65,12 @@ def evaluate_parts(
         CodesError: the codes are of another length than `bits`.
         DataError: labels do not fit each other.
         ConfigError: k or threads is below 1.
+
+    Examples:
+        >>> codes = Codes(["a.jpg", "b.jpg"], np.array([[0b00], [0b11]], np.uint8), {}, [])
+        >>> part = place_codes(codes, ["a.jpg", "b.jpg"], np.eye(2, dtype=bool))
+        >>> evaluate_parts(part, part, bits=8, k=1, threads=1).metrics["mAP_at_1"]
+        1.0
     """
     return evaluate(
         query.codes.codes,
@@ -74,13 +85,26 @@ def evaluate_parts(
 
 
 def find_nearest(query: CodedPart, gallery: CodedPart, *, seed: int) -> Table:
-    """The table of `nsh.core.metrics.examples.find_examples`, by rows in the parts."""
+    """The table of `nsh.core.metrics.examples.find_examples`, by rows in the parts.
+
+    Examples:
+        >>> query = place_codes(Codes(["q"], np.array([[0b00]], np.uint8), {}, []), ["q"], None)
+        >>> codes = Codes(["b.jpg", "a.jpg"], np.array([[0b11], [0b01]], np.uint8), {}, [])
+        >>> find_nearest(query, place_codes(codes, ["a.jpg", "b.jpg"], None), seed=0)["gallery"]
+        array([0, 1])
+    """
     found = find_examples(query.codes.codes, gallery.codes.codes, query.labels, seed=seed)
     return found | {"query": query.rows[found["query"]], "gallery": gallery.rows[found["gallery"]]}
 
 
 def count_parts(query: CodedPart, gallery: CodedPart) -> dict[str, Any]:
-    """How many images have a code and how many have none, for the protocol."""
+    """How many images have a code and how many have none, for the protocol.
+
+    Examples:
+        >>> part = place_codes(Codes(["a.jpg"], np.array([[1]], np.uint8), {}, []), ["a.jpg"], None)
+        >>> count_parts(part, part)["gallery"]
+        1
+    """
     return {
         "queries": len(query.codes.codes),
         "gallery": len(gallery.codes.codes),
