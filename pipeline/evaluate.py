@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nsh.config import read_params
 from nsh.core.manifest import read_codes
-from nsh.core.metrics import PROTOCOL
-from nsh.core.metrics.coded import count_parts, evaluate_parts, find_nearest, place_codes
+from nsh.core.metrics import PROTOCOL, evaluate
+from nsh.core.metrics.coded import count_parts, find_nearest, place_codes
 from nsh.data.split import read_header, read_part
 from nsh.errors import CodesError
 from nsh.project.paths import Project
@@ -30,8 +30,9 @@ def main() -> None:
         raise CodesError(f"query and gallery codes of {key} are of two encoders: run `dvc repro encode@{key}`")
     rows = {part: read_part(project.split, part) for part in codes}
     query, gallery = (place_codes(codes[part], rows[part].ids, rows[part].labels) for part in codes)
+    arrays = query.codes.codes, gallery.codes.codes, query.labels, gallery.labels
     threads = params.compute.threads
-    evaluation = evaluate_parts(query, gallery, bits=pair.bits, k=k, threads=threads, progress=show_progress)
+    evaluation = evaluate(*arrays, bits=pair.bits, k=k, threads=threads, progress=show_progress)
     nearest = find_nearest(query, gallery, seed=split["seed"])
     protocol = {"method": pair.method, "bits": pair.bits, "k": k, **PROTOCOL, **count_parts(query, gallery)}
     protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_sha256": encoders[1]}

@@ -11,7 +11,16 @@ from nsh.export.source import source_sha256
 @pytest.fixture
 def modules(tmp_path):
     made = {}
-    for name in ("nsh.core.codes", "nsh.methods.itq", "nsh.reports.tables", "nsh.corelike", "numpy.core.codes", "nsh"):
+    for name in (
+        "nsh.core.codes",
+        "nsh.system.kernels",
+        "nsh.project.paths",
+        "nsh.methods.itq",
+        "nsh.reports.tables",
+        "nsh.corelike",
+        "numpy.core.codes",
+        "nsh",
+    ):
         module = ModuleType(name)
         path = tmp_path / f"{name}.py"
         path.write_text("x = 1\n")
@@ -29,6 +38,8 @@ def edit(module: ModuleType) -> None:
     ("name", "counts"),
     [
         ("nsh.core.codes", True),
+        ("nsh.system.kernels", True),
+        ("nsh.project.paths", True),
         ("nsh.methods.itq", True),
         ("nsh.reports.tables", False),
         ("nsh.corelike", False),

@@ -1,1 +1,1 @@
-"""Codes, ranking, metrics, images and manifests with numpy and Pillow alone. Knows no other room."""
+"""Codes, ranking, metrics, images and manifests with numpy and Pillow alone. Knows no room but system."""

@@ -30,7 +30,7 @@ from nsh.core.manifest import (
     read_document,
 )
 from nsh.errors import CodesError
-from nsh.system.files import atomic_path, sha256_file, write_json, write_text
+from nsh.system.files import sha256_file, write_bytes, write_json, write_text
 from nsh.system.folders import is_empty
 
 
@@ -89,8 +89,7 @@ class CodesWriter:
             return
         reopen(self.directory)
         places[1].unlink(missing_ok=True)
-        with atomic_path(places[0]) as partial:
-            partial.write_bytes(codes)
+        write_bytes(places[0], codes)
         write_text(places[1], lines)  # last: it says that the shard is whole
 
     def finish(self) -> None:

@@ -20,7 +20,7 @@ from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.errors import ExportError
-from nsh.system.files import atomic_path
+from nsh.system.files import write_bytes
 
 OPSET = 20
 SIZE_LIMIT = 2**31 - 1  # bytes; protobuf's own limit for one file
@@ -116,8 +116,7 @@ def to_bytes(model: onnx.ModelProto) -> bytes:
 
 def save(model: onnx.ModelProto, path: Path) -> None:
     """Write a model to `path` as one file, atomically."""
-    with atomic_path(path) as partial:
-        partial.write_bytes(to_bytes(model))
+    write_bytes(path, to_bytes(model))
 
 
 def _check_head(head: nn.Module, *, dim: int, bits: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-_MADE_IN = re.compile(r"nsh\.(core|backbones|methods|objectives|training|export|serving)\b")
+_MADE_IN = re.compile(r"nsh\.(backbones|core|export|methods|objectives|project|serving|system|training)\b")
 
 
 def source_sha256(modules: Mapping[str, ModuleType] = sys.modules) -> str:

@@ -1,6 +1,6 @@
 """What a method is: training data in, a hash head out.
 
-It knows neither a particular method nor how a gradient method is run: `Loop` is the hole that the training room fills.
+It knows no particular method. `Loop` is the training loop that a method is given; `nsh.training` implements it.
 """
 
 from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from typing import Any
 from nsh.studies.cells import Result
 from nsh.studies.summary import Summary
 from nsh.studies.workspace import SETTINGS
-from nsh.system.files import atomic_path, write_text
+from nsh.system.files import write_bytes, write_text
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
 STUDIES = ("ablation", "sweep", "figures")
@@ -48,8 +48,7 @@ def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, column
 def write_picture(name: str, png: bytes, *, caption: str) -> str:
     """Write docs/results/<name>.png; the Markdown that shows it on the page."""
     path = RAW / f"{name}.png"
-    with atomic_path(path) as partial:
-        partial.write_bytes(png)
+    write_bytes(path, png)
     return f"![{caption}]({path.relative_to(PAGE.parent).as_posix()})\n\n*{caption}*"
 
 

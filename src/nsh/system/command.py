@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nsh.errors import NshError
-from nsh.system.files import atomic_path
+from nsh.system.files import write_bytes
 from nsh.system.folders import CACHE
 from nsh.system.parent import end_with_dvc
 from nsh.system.places import explain
@@ -106,8 +106,7 @@ def _note_time(stage: str, seconds: float) -> None:
     TIMES.parent.mkdir(parents=True, exist_ok=True)
     params = Path("params.yaml").read_bytes()
     name = f"{hashlib.sha256(params).hexdigest()[:16]}.yaml"
-    with atomic_path(TIMES.with_name("params") / name) as partial:
-        partial.write_bytes(params)
+    write_bytes(TIMES.with_name("params") / name, params)
     with TIMES.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1), "params": name}) + "\n")
 

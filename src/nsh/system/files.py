@@ -51,6 +51,12 @@ def expand_home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 - Path drops dots and slashes, and raises for unknown users
 
 
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
+    """Write `content` to `path` atomically."""
+    with atomic_path(path) as partial:
+        partial.write_bytes(content)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 `text` to `path` atomically."""
     with atomic_path(path) as partial:

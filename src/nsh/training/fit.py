@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from nsh.methods import HashHead, Loop, Method, Report, TrainingData
 from nsh.objectives.heads.linear import to_bytes
 from nsh.project.paths import PairFiles
-from nsh.system.files import atomic_path, write_json
+from nsh.system.files import write_bytes, write_json
 from nsh.training.reproducible import reproducible
 
 
@@ -27,8 +26,8 @@ class Trained:
 
     def write(self, files: PairFiles, *, changes: bytes) -> None:
         """Write head, history and `changes`, what became of the backbone (see `nsh.backbones.tuned`)."""
-        _write(files.head, to_bytes(self.head))
-        _write(files.backbone, changes)
+        write_bytes(files.head, to_bytes(self.head))
+        write_bytes(files.backbone, changes)
         write_json(files.history, [_round(record) for record in self.history])
 
     def __str__(self) -> str:
@@ -68,8 +67,3 @@ def fit(
 def _round(record: dict[str, float]) -> dict[str, float]:
     """To six significant digits: float32 has hardly more, and what is behind them is rounding."""
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}
-
-
-def _write(path: Path, content: bytes) -> None:
-    with atomic_path(path) as partial:
-        partial.write_bytes(content)

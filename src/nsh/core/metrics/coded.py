@@ -1,4 +1,4 @@
-"""Two folders of codes held against each other: figures, nearest images, and the protocol's counts. Knows no files.
+"""Codes placed in a part of the split: their rows and labels, nearest images, the protocol's counts. Knows no files.
 
 An image that could not be encoded is neither searched for nor found, and is counted in the protocol.
 """
@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.manifest import Codes
-from nsh.core.metrics.evaluation import Evaluation, evaluate
 from nsh.core.metrics.examples import find_examples
 from nsh.core.metrics.tables import Table
 from nsh.errors import CodesError
-from nsh.system.progress import Progress, no_progress
 
 
 @dataclass(frozen=True)
@@ -54,34 +52,6 @@ def place_codes(codes: Codes, ids: Sequence[str], labels: NDArray[np.bool_] | No
         raise CodesError("the codes are not of the images of data/split: encode again with `dvc repro`")
     rows = np.array([places[image_id] for image_id in codes.ids], dtype=np.int64)
     return CodedPart(codes, rows, None if labels is None else labels[rows])
-
-
-def evaluate_parts(
-    query: CodedPart, gallery: CodedPart, *, bits: int, k: int, threads: int, progress: Progress = no_progress
-) -> Evaluation:
-    """Search the gallery's codes with the queries', see `nsh.core.metrics.evaluation.evaluate`.
-
-    Raises:
-        CodesError: the codes are of another length than `bits`.
-        DataError: labels do not fit each other.
-        ConfigError: k or threads is below 1.
-
-    Examples:
-        >>> codes = Codes(["a.jpg", "b.jpg"], np.array([[0b00], [0b11]], np.uint8), {}, [])
-        >>> part = place_codes(codes, ["a.jpg", "b.jpg"], np.eye(2, dtype=bool))
-        >>> evaluate_parts(part, part, bits=8, k=1, threads=1).metrics["mAP_at_1"]
-        1.0
-    """
-    return evaluate(
-        query.codes.codes,
-        gallery.codes.codes,
-        query.labels,
-        gallery.labels,
-        bits=bits,
-        k=k,
-        threads=threads,
-        progress=progress,
-    )
 
 
 def find_nearest(query: CodedPart, gallery: CodedPart, *, seed: int) -> Table:

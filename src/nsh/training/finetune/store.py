@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from nsh.core import metadata, opening, preprocess, samples
 from nsh.core.preprocess import to_input
-from nsh.system.files import atomic_path, read_json, sha256_bytes, write_json
+from nsh.system.files import read_json, sha256_bytes, write_bytes, write_json
 from nsh.system.progress import Progress
 from nsh.system.threads import map_in_threads
 from nsh.training.finetune.files import ImageFiles
@@ -141,5 +141,4 @@ def _write(path: Path, array: NDArray[Any]) -> None:
     """By way of memory: NumPy's own `save` cannot say that the disk is full."""
     buffer = io.BytesIO()
     np.save(buffer, array)
-    with atomic_path(path) as partial:
-        partial.write_bytes(buffer.getbuffer())
+    write_bytes(path, buffer.getbuffer())
