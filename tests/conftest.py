@@ -41,7 +41,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
 # that no worker is left alone with it. The rest is `make test-fast`.
 SLOW = (
-    *("end_to_end", "training/finetune", "pipeline", "methods/test_all_methods", "studies", "tracking", "export"),
+    *("end_to_end/test_repro", "training/finetune", "pipeline", "end_to_end", "methods/test_all_methods", "studies"),
+    *("tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
     *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "system/test_command"),

@@ -23,8 +23,8 @@ IMAGES = 300
 class Project:
     """A copy of the project under a git repository of its own, and what its commands print."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, images: Path | None = None) -> None:
+        self.folder, self.images = folder, images
         # Python writes its bytecode beside the copy's code, as it does for a user: it must make no stage stale.
         left_out = ("MLFLOW", "DVC", "GIT", "PYTHONDONTWRITEBYTECODE", "SHELL")
         self.environment = {
@@ -106,9 +106,7 @@ def save(project: Project, message: str) -> None:
 
 def make_project(folder: Path, images: Path) -> Project:
     copy_project(folder)
-    draw_digits(images)
     write_params(folder, images)
-    project = Project(folder)
-    project.images = images
+    project = Project(folder, images)
     commit(project)
     return project

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import yaml
-from tests.end_to_end.project import make_project
+from tests.end_to_end.project import draw_digits, make_project
 
 
 def test_a_broken_image_is_reported_and_left_out(tmp_path: Path) -> None:
+    draw_digits(tmp_path / "digits")
     project = make_project(tmp_path / "project", tmp_path / "digits")
     broken = sorted(project.images.rglob("*.png"))[0]
     broken.write_bytes(broken.read_bytes()[:60])
@@ -19,6 +20,7 @@ def test_a_broken_image_is_reported_and_left_out(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_method_is_said_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "digits").mkdir()
     project = make_project(tmp_path / "project", tmp_path / "digits")
     values = yaml.safe_load((project.folder / "params.yaml").read_text())
     values["matrix"] = {"methods": ["nhs"], "bits": [16.5]}

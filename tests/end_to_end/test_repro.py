@@ -6,19 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.end_to_end.project import Project, make_project, save
+from tests.end_to_end.project import Project, save
 
 from nsh.serving.encoder import Encoder
 from nsh.system.files import sha256_file
 from nsh.tracking import download_encoder
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """After `dvc repro`."""
-    project = make_project(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("digits"))
-    project.run("dvc", "repro")
-    return project
 
 
 @pytest.fixture
@@ -47,12 +39,6 @@ class TestPipeline:
     def test_again_is_nothing_to_do(self, project: Project) -> None:
         assert any((project.folder / "src/nsh/core").rglob("*.pyc"))
         assert not project.stages_run(project.run("dvc", "repro"))
-
-    def test_a_hyperparameter_reruns_its_method_only(self, project: Project) -> None:
-        params = project.folder / "params.yaml"
-        params.write_text(params.read_text().replace("tau_c: 0.1", "tau_c: 0.3"))
-        ran = project.stages_run(project.run("dvc", "repro"))
-        assert ran == {"check", "train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
 
     @pytest.mark.parametrize(
         ("file", "methods"),

@@ -2,14 +2,12 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 
-import pytest
 import yaml
-from tests.end_to_end.project import Project, make_project
+from tests.end_to_end.project import Project
 
 
 def stop_in_training(project: Project, how: str) -> str:
@@ -33,25 +31,24 @@ def stop_in_training(project: Project, how: str) -> str:
     return process.communicate()[0]  # to the end of the pipe, which the training holds too
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Ready to be trained."""
-    project = make_project(tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("digits"))
-    project.run("dvc", "repro", "embed")
-    return project
-
-
-@pytest.mark.parametrize("how", ["ctrl-c", "dvc alone is killed"])
-def test_a_training_that_was_stopped_goes_on(project: Project, how: str) -> None:
-    epochs = {"ctrl-c": 120, "dvc alone is killed": 121}[how]  # another training each
+def stop_and_go_on(project: Project, how: str, *, epochs: int, target: str) -> set[str]:
+    """Stop a training of so many epochs and go on with it: the stages that ran then, but for the one that was checked."""
     params = yaml.safe_load((project.folder / "params.yaml").read_text())
     params["methods"]["nsh"]["epochs"] = epochs
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
-    shutil.rmtree(project.folder / ".cache/nsh/train", ignore_errors=True)
-    output = stop_in_training(project, how)
-    assert "run the same command again to go on" in output
-    again = project.run("dvc", "repro", "train@nsh-16")
+    assert "run the same command again to go on" in stop_in_training(project, how)
+    again = project.run("dvc", "repro", *([target] if target else []))
     steps = {int(total) for total in re.findall(r"train: +\d+%.*?/(\d+) \[", again)}
     assert steps
     assert max(steps) < epochs * 100 // 20  # fewer than the whole training has
     assert len(project.json("models/nsh-16/history.json")) == epochs
+    return project.stages_run(again) - {"check"}
+
+
+def test_after_ctrl_c_it_goes_on_and_what_depends_on_it_is_made_again(project: Project) -> None:
+    ran = stop_and_go_on(project, "ctrl-c", epochs=400, target="")
+    assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
+
+
+def test_where_dvc_alone_was_killed_it_goes_on_too(project: Project) -> None:
+    assert stop_and_go_on(project, "dvc alone is killed", epochs=401, target="train@nsh-16") == {"train@nsh-16"}

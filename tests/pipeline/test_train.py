@@ -83,7 +83,7 @@ def test_another_process_writes_the_same_bytes(embeddings, run):
 def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(embeddings, run, monkeypatch):
     steps = []
     with monkeypatch.context() as patch:
-        patch.setattr(fit, "_write", _interrupt)
+        patch.setattr(fit, "write_bytes", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             run("train", method="nsh", bits=8)
     assert not Path("models/nsh-8/head.pt").exists()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 Report = Callable[[Mapping[str, Any]], None]
+SEND_EVERY = 1.0  # seconds: records of short epochs share a request
 RETRY_AFTER = 60.0  # seconds between two tries to reach a store that did not answer
 DURATION = "train_seconds"  # a metric: of the training alone; of one that went on, since it went on
 HINT = "training goes on, `nsh track sync` adds the run afterwards"
@@ -70,7 +71,7 @@ class _LiveRun:
     def __init__(self, folder: Path, params: Params, *, pair: Pair) -> None:
         self._pair = pair
         self._pending: list[Metric] = []
-        self._retry_at = 0.0
+        self._send_at = 0.0
         self._warned = False
         self._store: Store | None = None
         self._run_id = ""
@@ -94,7 +95,7 @@ class _LiveRun:
 
         step, now = int(values.pop("epoch")), int(time.time() * 1000)
         self._pending += [Metric(CURVE_PREFIX + name, value, now, step) for name, value in values.items()]
-        if time.monotonic() >= self._retry_at:
+        if time.monotonic() >= self._send_at:
             self._send()
 
     def note(self, name: str, value: float) -> None:
@@ -115,6 +116,7 @@ class _LiveRun:
     def _send(self) -> None:
         if self._store is None or not self._pending:
             return
+        self._send_at = time.monotonic() + SEND_EVERY
         with self._surviving(), plain_errors(self._store.uri):
             log_metrics(self._store, self._run_id, self._pending)
             self._pending = []
@@ -125,7 +127,7 @@ class _LiveRun:
         try:
             yield
         except UnreachableStoreError as error:
-            self._retry_at = time.monotonic() + RETRY_AFTER
+            self._send_at = time.monotonic() + RETRY_AFTER
             if not self._warned:
                 print(f"warning: {error}; {HINT}", file=sys.stderr)
             self._warned = True

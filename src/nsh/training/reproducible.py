@@ -23,15 +23,15 @@ def reproducible(threads: int) -> Iterator[None]:
     """
     fix_kernels()
     _check_kernels()
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it deterministic CUDA kernels refuse to run
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # `use_deterministic_algorithms` imports torch's compiler: seconds
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        torch.set_deterministic_debug_mode(before[1])
 
 
 def _check_kernels() -> None:
