@@ -32,7 +32,7 @@ def stop_in_training(project: Project, how: str) -> str:
 
 
 def stop_and_go_on(project: Project, how: str, *, epochs: int, target: str) -> set[str]:
-    """Stop a training of so many epochs and go on with it: the stages that ran then, but for the one that was checked."""
+    """Stop a training of so many epochs and go on with it; return the stages that ran then, without check."""
     params = yaml.safe_load((project.folder / "params.yaml").read_text())
     params["methods"]["nsh"]["epochs"] = epochs
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
