@@ -3,6 +3,7 @@
 data/embed/ holds backbone.onnx, embed.json, train.npy, query.npy, gallery.npy and views.npy (`nsh.project.embeddings`).
 """
 
+from pathlib import Path
 from typing import Any
 
 from nsh.backbones.published import open_published
@@ -11,8 +12,8 @@ from nsh.data.registry import open_images
 from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
-from nsh.export.source import source_sha256
 from nsh.project.paths import Project
+from nsh.system.code import code_digest
 from nsh.system.command import run_stage
 from nsh.system.files import sha256_bytes
 from nsh.terminal import show_progress, take_no_arguments
@@ -38,7 +39,7 @@ def main() -> None:
         load=images.image, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
     )
     parts = {part: read_part(project.split, part).ids for part in PARTS}
-    cache, code = project.cache("embed"), source_sha256()
+    cache, code = project.cache("embed"), code_digest([Path(__file__)])
     embed_split(
         parts, feed, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
     )

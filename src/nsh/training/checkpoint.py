@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,15 @@ from numpy.typing import NDArray
 
 from nsh.core.nested import flatten
 from nsh.objectives.base import TrainingData
+from nsh.system.code import code_digest
 
 Facts = Mapping[str, Any]
 """Everything a run's result depends on, by name; blocks may be nested, and JSON can write it all."""
 
 
-def collect_facts(identity: Mapping[str, Any], data: TrainingData) -> Facts:
-    """`identity`, and digests of the data and of the code, and torch's version."""
-    return {**identity, "data": _digest_data(data), "code": _digest_code(), "torch": str(torch.__version__)}
+def collect_facts(identity: Mapping[str, Any], data: TrainingData, *, loop: str) -> Facts:
+    """`identity`, and digests of the data and of the code of the module `loop`, and torch's version."""
+    return {**identity, "data": _digest_data(data), "code": code_digest([loop]), "torch": str(torch.__version__)}
 
 
 def fingerprint(facts: Facts) -> str:
@@ -47,10 +47,3 @@ def _digest_data(data: TrainingData) -> str:
         digest.update(repr((array.shape, array.dtype.str)).encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _digest_code() -> str:
-    """Of the files that decide how a head is trained: this room, the methods and what they share."""
-    package = Path(__file__).parents[1]
-    sources = sorted(path for room in ("methods", "objectives", "training") for path in (package / room).rglob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()

@@ -70,7 +70,7 @@ class CachedViewLoop:
         """
         _check(data, schedule)
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
-        facts = collect_facts({**identity, "loop": settings}, data)
+        facts = collect_facts({**identity, "loop": settings}, data, loop=__name__)
         checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
         self._begun.append(checkpoint.parent)
         with reproducible(self.threads):

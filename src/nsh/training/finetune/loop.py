@@ -109,7 +109,7 @@ class FineTuningLoop:
         settings = {"seed": seed, "threads": self.threads, "ranks": count_ranks()}
         where = {"device": self.device.partition(":")[0], "image_size": self.images.size}
         recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
-        return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
+        return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data, loop=__name__)
 
     def _select(self, data: TrainingData) -> ImageFiles:
         """The data's images: those that a method has chosen, or all."""

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core import metadata, opening, preprocess, samples
 from nsh.core.preprocess import to_input
+from nsh.system.code import code_digest
 from nsh.system.files import read_json, sha256_bytes, write_bytes, write_json
 from nsh.system.progress import Progress
 from nsh.system.threads import map_in_threads
@@ -59,13 +59,9 @@ class Store:
             into[place] = self.shards[row // SHARD][row % SHARD]
 
 
-_READING = [str(module.__file__) for module in (preprocess, opening, samples, metadata)]
-
-
 def name_store(images: ImageFiles) -> str:
     """A folder's name that no other images, size, filter or way of reading share."""
-    code = b"".join(Path(file).read_bytes() for file in (__file__, *_READING))
-    facts = [images.digest, list(images.ids), images.size, images.resample, sha256_bytes(code)]
+    facts = [images.digest, list(images.ids), images.size, images.resample, code_digest([__name__])]
     return sha256_bytes(repr(facts).encode())[:16]
 
 
