@@ -40,6 +40,16 @@ def load_stage(name: str) -> ModuleType:
     return module
 
 
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the code to write into; programs that a test starts import it."""
+    copy = tmp_path / "code"
+    for name in ("src/nsh", "pipeline"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", f"{copy / 'src'}:{copy}")
+    return copy
+
+
 @pytest.fixture(scope="session")
 def embedded(made_once, request) -> Path:
     """The project after download, split and embed, with a trained ITQ head and an empty MLflow database."""
