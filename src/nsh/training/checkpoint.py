@@ -1,7 +1,6 @@
 """Where a training run keeps its partial state, and the name under which it finds it again. Knows no method."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from nsh.core.nested import flatten
 from nsh.objectives.base import TrainingData
 from nsh.system.code import code_digest
+from nsh.system.files import sha256_json
 
 Facts = Mapping[str, Any]
 """Everything a run's result depends on, by name; blocks may be nested, and JSON can write it all."""
@@ -24,7 +24,7 @@ def collect_facts(identity: Mapping[str, Any], data: TrainingData, *, loop: str)
 
 def fingerprint(facts: Facts) -> str:
     """SHA-256 of `facts`: a run that differs in any of them never goes on from another one's checkpoint."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return sha256_json(facts)
 
 
 def list_differences(found: Facts, wanted: Facts) -> list[str]:

@@ -3,8 +3,6 @@
 What is made waits in a cache until all is there, so a cut run goes on. It knows neither the split nor the network.
 """
 
-import hashlib
-import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nsh.project.embeddings import Embeddings
-from nsh.system.files import write_json
+from nsh.system.files import sha256_json, write_json
 from nsh.system.folders import atomic_folder
 from nsh.system.progress import Progress, no_progress
 from nsh.training.views import Feed, copy_rows, embed_images, embed_views
@@ -50,7 +48,7 @@ def embed_split(
     Raises:
         DataError: an image cannot be read, or an embedding is not finite.
     """
-    work = cache / hashlib.sha256(json.dumps([header, feed.batch, code]).encode()).hexdigest()[:16]
+    work = cache / sha256_json([header, feed.batch, code])[:16]
     _embed(parts, feed, work, views=header["views"], seed=header["seed"], progress=progress)
     _write(parts, work, into, header=header, graph=graph)
     shutil.rmtree(work)

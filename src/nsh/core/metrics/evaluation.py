@@ -7,7 +7,7 @@ depend on `threads`, to the last bit. Knows nothing of files.
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,7 @@ from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
 from nsh.core.metrics.tables import CURVES, Table
 from nsh.errors import CodesError, ConfigError
 from nsh.system.progress import Progress, no_progress
+from nsh.system.threads import map_in_threads
 
 
 @dataclass(frozen=True)
@@ -134,14 +135,11 @@ def _average(
     blocks = list(query_blocks(queries, gallery))
     totals: Figures = {}
     precisions: list[NDArray[np.float64]] = []
-    pool = ThreadPoolExecutor(threads)
-    try:
-        found = pool.map(lambda block: _sum_over_queries(figures(block)), blocks)
-        for block_sums, block_precisions in progress(found, desc="evaluate", total=len(blocks)):
+    sums = map_in_threads(lambda block: _sum_over_queries(figures(block)), blocks, threads=threads, ahead=4 * threads)
+    with closing(sums):
+        for block_sums, block_precisions in progress(sums, desc="evaluate", total=len(blocks)):
             totals = {name: totals.get(name, 0.0) + values for name, values in block_sums.items()}
             precisions.append(block_precisions)
-    finally:
-        pool.shutdown(cancel_futures=True)
     return {name: total / queries for name, total in totals.items()}, np.concatenate(precisions)
 
 

@@ -2,6 +2,9 @@
 
 Within one machine `start_ranks` starts them; across machines `torchrun` does, and its environment variables, which
 are the same ones, are found here. It knows nothing of what they compute.
+
+Torch's own launcher is not used here, because it ends with status 1 and a traceback whatever a rank's status was, and
+sends the other ranks SIGTERM at once, before they can say what they lost.
 """
 
 import os

@@ -88,7 +88,7 @@ class Run:
         self.module, self.fabric, self.recipe = module, fabric, module.recipe
         if fabric.world_size > 1 and fabric.device.type == "cuda" and self.recipe.batch_norm == "trained":
             nn.SyncBatchNorm.convert_sync_batchnorm(module.network)  # type: ignore[no-untyped-call]
-        self.step_module, self.optimiser = fabric.setup(module, module.configure_optimizers())
+        self.step_module, self.optimiser = fabric.setup(module, module.make_optimiser())
         self.folder, self.facts = folder, facts
         self.position = Position()
         self._unseen: list[Doubt] = []
