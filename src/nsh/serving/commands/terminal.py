@@ -1,6 +1,6 @@
 """What a command shows and is sent: a bar that moves for eyes, nothing for logs and pipes; standard input.
 
-Knows nothing of what is counted or sent.
+The bar is rich's, which comes with typer: production has no tqdm. Knows nothing of what is counted or sent.
 """
 
 import sys
