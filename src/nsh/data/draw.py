@@ -21,7 +21,6 @@ from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_in_threads
 
 _CHUNK = 64  # images read in one go
-_AHEAD = 4  # chunks in work for each thread
 _SHOWN = 3
 
 
@@ -174,7 +173,7 @@ def _inspect(images: ImageSet, *, threads: int, progress: Progress) -> list[_Ins
     def inspect(chunk: list[str]) -> list[_Inspected]:
         return [_inspect_one(images, image_id) for image_id in chunk]
 
-    with closing(map_in_threads(inspect, chunks, threads=threads, ahead=_AHEAD * threads)) as results:
+    with closing(map_in_threads(inspect, chunks, threads=threads)) as results:
         return list(progress(chain.from_iterable(results), desc="reading images", total=len(images.ids)))
 
 

@@ -135,7 +135,7 @@ def _average(
     blocks = list(query_blocks(queries, gallery))
     totals: Figures = {}
     precisions: list[NDArray[np.float64]] = []
-    sums = map_in_threads(lambda block: _sum_over_queries(figures(block)), blocks, threads=threads, ahead=4 * threads)
+    sums = map_in_threads(lambda block: _sum_over_queries(figures(block)), blocks, threads=threads)
     with closing(sums):
         for block_sums, block_precisions in progress(sums, desc="evaluate", total=len(blocks)):
             totals = {name: totals.get(name, 0.0) + values for name, values in block_sums.items()}

@@ -31,8 +31,6 @@ from nsh.training.finetune.order import Rows
 SHARD = 256
 """Images in a shard; the last one may have fewer."""
 
-_AHEAD = 4  # images in work for each worker
-
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
@@ -92,7 +90,7 @@ def fill_store(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progr
     if not numbers:
         return
     parts = [range(number * SHARD, min(count, (number + 1) * SHARD)) for number in numbers]
-    with closing(map_in_threads(make, chain(*parts), threads=images.workers, ahead=_AHEAD * images.workers)) as made:
+    with closing(map_in_threads(make, chain(*parts), threads=images.workers)) as made:
         for number, rows in progress(zip(numbers, parts, strict=True), desc="images", total=len(numbers)):
             pixels, sizes = zip(*islice(made, len(rows)), strict=True)
             _write(_sizes_path(folder, number), np.array(sizes, np.int32))
@@ -113,11 +111,7 @@ def open_store(folder: Path) -> Store:
 def _choose_side(images: ImageFiles) -> int:
     enough, longest = -(-8 * images.size // 7), 0
     rows = range(len(images.ids))
-    with closing(
-        map_in_threads(
-            lambda row: max(images.read(row).size), rows, threads=images.workers, ahead=_AHEAD * images.workers
-        )
-    ) as sides:
+    with closing(map_in_threads(lambda row: max(images.read(row).size), rows, threads=images.workers)) as sides:
         for side in sides:
             longest = max(longest, side)
             if longest >= enough:  # mostly the first one is
