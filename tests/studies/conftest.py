@@ -1,101 +1,32 @@
-"""A tiny setting on real images: what the cells are measured on, without running a stage."""
+"""A tiny setting on real images, and results as trials leave them."""
 
 import json
+import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-import torch
+import yaml
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
+from tests.embedded import make_embedded
 
 from nsh.config import Params, change, read_params
-from nsh.data.split import Rows, Split, write
-from nsh.studies import cells as cells_module
-from nsh.studies import workspace as workspaces
-from nsh.studies.cells import Cell, Result
-from nsh.studies.measure import main
-from nsh.studies.workspace import Workspace
+from nsh.core.codes import pack
+from nsh.core.metrics import CURVES, Evaluation, evaluate, find_examples
+from nsh.data.split import read_part
+from nsh.project.paths import Pair, PairFiles, Project
+from nsh.project.results import write_measured
+from nsh.studies.protocol import K
+from nsh.studies.setting import Setting
+from nsh.studies.trials import Result, Trial, folder_of
 from nsh.system.files import write_json
-
-COUNTS = {"gallery": 240, "train": 120, "query": 60}  # train out of the gallery
 
 
 @pytest.fixture(scope="session")
 def params() -> Params:
     return read_params()
-
-
-@pytest.fixture(scope="session")
-def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Pixels of scikit-learn's handwritten digits (UCI ML repository, 1998), which are their own embedding."""
-    pixels, labels = load_digits(return_X_y=True)
-    return pixels.astype(np.float32), labels
-
-
-@pytest.fixture
-def workspace(tmp_path, digits) -> Workspace:
-    """The digits as a setting that is already embedded; views are the pixels, a little shaken."""
-    pixels, labels = digits
-    folder = tmp_path / "digits"
-    places = {"gallery": range(240), "train": range(120), "query": range(240, 300)}
-    parts = {
-        part: Rows(
-            ids=[f"{place}" for place in rows],
-            labels=[(int(labels[place]),) for place in rows],
-            sha256=["0" * 64 for _ in rows],
-        )
-        for part, rows in places.items()
-    }
-    split = Split(
-        data_set="digits",
-        classes=tuple("0123456789"),
-        seed=0,
-        parts=parts,
-        unreadable=[],
-        duplicates_dropped=0,
-    )
-    write(split, folder / "data/split")
-    embed = folder / "data/embed"
-    embed.mkdir()
-    for part, rows in places.items():
-        np.save(embed / f"{part}.npy", pixels[list(rows)])
-    noise = np.random.default_rng(0).normal(0, 1, (120, 4, 64))
-    np.save(embed / "views.npy", (pixels[:120, None] + noise).astype(np.float16))
-    write_json(embed / "embed.json", {"backbone": "pixels", "image_size": 8, "weights": "none", "views": 4})
-    workspaces.finish(folder, {})
-    return Workspace("digits", folder, "d" * 64)
-
-
-@pytest.fixture
-def measure_here(monkeypatch) -> Callable[[Sequence[Cell], Workspace], None]:
-    """Measures cells as `run_cells` does, but in this process, which has torch already."""
-
-    def measure(cells: Sequence[Cell], workspace: Workspace) -> None:
-        for cell in cells:
-            folder, code = cells_module._folder(cell, workspace), cells_module._code(cell.method)
-            monkeypatch.setattr(
-                "sys.argv", ["measure", str(workspace.folder), str(folder), code, json.dumps(cell.request)]
-            )
-            main()
-
-    return measure
-
-
-@pytest.fixture
-def result(tmp_path):
-    """A function that makes a measured cell whose queries' average precisions are `values`."""
-
-    def make(method, bits, seed, values):
-        folder = tmp_path / f"{method}-{bits}-{seed}-{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        np.save(folder / "average_precision.npy", np.array(values, dtype=np.float64))
-        figures = {"mAP_at_1000": float(np.mean(values)), "P_at_1000": 0.25, "P_at_H2": 0.125, "train_seconds": 61.7}
-        cell = Cell(method=method, parameters={}, bits=bits, seed=seed, changed={})
-        return Result(cell, folder, figures, [])
-
-    return make
 
 
 @pytest.fixture
@@ -104,14 +35,88 @@ def quick(params) -> Params:
     return change(params, {"methods.itq.iterations": 2})
 
 
+@pytest.fixture(scope="session")
+def embedded(made_once, request) -> Path:
+    """The project of the stages' tests."""
+    return made_once("embedded", lambda folder: make_embedded(folder, request.getfixturevalue))
+
+
+@pytest.fixture(scope="session")
+def setting_folder(embedded, tmp_path_factory) -> Path:
+    """What `nsh.studies.setting.prepare` leaves: params.yaml, which knows where the images are, and data/."""
+    folder = tmp_path_factory.mktemp("settings") / "tiny"
+    folder.mkdir()
+    (folder / "data").symlink_to(embedded / "data")
+    values = yaml.safe_load((embedded / "params.yaml").read_text())
+    values["dataset"]["root"] = str(embedded / "images")
+    (folder / "params.yaml").write_text(yaml.safe_dump(values))
+    return folder
+
+
 @pytest.fixture
-def start_study(tmp_path, monkeypatch, workspace) -> Callable[[ModuleType, Params], Callable[..., None]]:
-    """A function that takes a study and its params.yaml, and makes its command: on the digits, in an empty folder."""
+def setting(tmp_path, setting_folder) -> Setting:
+    """80 training images of a gallery of 200, and 60 queries, of two classes, embedded; nothing is measured."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    for path in setting_folder.iterdir():
+        (folder / path.name).symlink_to(path)
+    return Setting("tiny", Project(folder), "d" * 64)
+
+
+def write_result(folder: Path, trial: Trial, found: Evaluation, codes: dict[str, NDArray[np.uint8]]) -> None:
+    """What `nsh.studies.measure` leaves of a trial."""
+    files = PairFiles(folder, Pair(trial.method, trial.bits))
+    write_json(files.history, [{"epoch": 1, "loss": 0.5}])
+    nearest = find_examples(codes["query"], codes["gallery"], None, seed=0)
+    write_measured(files, found, nearest, protocol={"k": K})
+    np.save(folder / "query.npy", codes["query"])
+    write_json(folder / "trial.json", trial.request | {"train_seconds": 61.7})
+
+
+@pytest.fixture
+def leave(setting) -> Callable[[Sequence[Trial]], None]:
+    """A function that leaves results of trials without training: of codes that are drawn, as their requests seed it."""
+    parts = {part: read_part(setting.project.split, part) for part in ("query", "gallery")}
+
+    def leave(trials: Sequence[Trial]) -> None:
+        for trial in trials:
+            generator = np.random.default_rng(zlib.crc32(json.dumps(trial.request).encode()))
+            codes = {name: pack(generator.random((len(part.ids), trial.bits)) < 0.5) for name, part in parts.items()}
+            labels = [part.labels for part in parts.values()]
+            found = evaluate(*codes.values(), *labels, bits=trial.bits, k=K)
+            write_result(folder_of(trial, setting), trial, found, codes)
+
+    return leave
+
+
+@pytest.fixture
+def result(tmp_path):
+    """A function that makes the result of a trial whose queries' average precisions are `values`."""
+
+    def make(method, bits, seed, values):
+        folder = tmp_path / f"{method}-{bits}-{seed}-{len(list(tmp_path.iterdir()))}"
+        metrics = {"mAP_at_1000": float(np.mean(values)), "P_at_1000": 0.25, "P_at_H2": 0.125}
+        curves = {name: {column: np.empty(0) for column in columns} for name, columns in CURVES.items()}
+        trial = Trial(method=method, parameters={}, bits=bits, seed=seed)
+        codes = {part: np.zeros((1, -(-bits // 8)), np.uint8) for part in ("query", "gallery")}
+        write_result(folder, trial, Evaluation(metrics, curves, np.array(values, np.float64)), codes)
+        return Result(trial, folder, 61.7)
+
+    return make
+
+
+@pytest.fixture
+def start_study(tmp_path, monkeypatch, setting) -> Callable[[ModuleType, Params], Callable[..., None]]:
+    """A function that takes a study and its params.yaml, and makes its command: in an empty folder, on `setting`."""
 
     def start(study: ModuleType, params: Params) -> Callable[..., None]:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(study, "read_params", lambda: params)
-        monkeypatch.setattr(study, "open_workspace", lambda arguments, params: workspace)
+
+        def open_setting(arguments, params):
+            return Setting(arguments.setting, setting.project, setting.digest)
+
+        monkeypatch.setattr(study, "open_setting", open_setting)
 
         def run(*arguments: str) -> None:
             monkeypatch.setattr("sys.argv", [study.__name__, *arguments])
@@ -120,10 +125,3 @@ def start_study(tmp_path, monkeypatch, workspace) -> Callable[[ModuleType, Param
         return run
 
     return start
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)

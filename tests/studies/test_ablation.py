@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from nsh.config import change
+from nsh.methods import create
 from nsh.methods.nsh import Nsh
+from nsh.project.paths import Pair, PairFiles
 from nsh.reports import paper
+from nsh.stages.train import train_head
 from nsh.studies import ablation as module
 from nsh.studies.ablation import BITS, VARIANTS, ablation_markdown, make_groups
 from nsh.studies.summary import Summary
+from nsh.training.loop import CachedViewLoop
 
 PRINTED = {"NSH": 0.706, "(i)": 0.323, "(ii)": 0.686, "(iii)": 0.489, "(iv)": 0.606, "(v)": 0.641, "(vi)": 0.689}
 HARD = np.random.default_rng(0).uniform(-0.2, 0.2, size=400)
@@ -72,10 +76,10 @@ def test_without_numbers_of_the_paper_there_is_no_order(found):
 def test_every_row_of_table_3_and_every_ablation_is_there(params):
     printed = paper.printed("cifar10", "mAP_at_1000", table="T3")
     assert {variant.printed for variant in VARIANTS if variant.printed} == printed.keys()
-    cells = [cells[0].parameters for cells in make_groups(params, seeds=1).values()]
+    rows = [trials[0].parameters for trials in make_groups(params, 1).values()]
     allowed = get_args(get_type_hints(Nsh)["ablation"])
-    assert {parameters["ablation"] for parameters in cells} == set(allowed)
-    assert all(parameters["init"] == "random" for parameters in cells if parameters["ablation"] != "none")
+    assert {parameters["ablation"] for parameters in rows} == set(allowed)
+    assert all(parameters["init"] == "random" for parameters in rows if parameters["ablation"] != "none")
 
 
 @pytest.fixture
@@ -84,8 +88,17 @@ def command(start_study, params):
     return start_study(module, change(params, {"methods.nsh.epochs": 1, "methods.nsh.d_z": 4, "methods.nsh.batch": 20}))
 
 
-def test_every_variant_can_be_measured(command, monkeypatch, measure_here, workspace, capsys):
-    monkeypatch.setattr(module, "run", lambda cells, *rest: measure_here(cells, workspace) or [])
+def test_every_variant_can_be_trained_and_is_shown(command, monkeypatch, setting, leave, tmp_path, capsys):
+    def train(trials, *rest):
+        for place, trial in enumerate(trials):
+            files = PairFiles(tmp_path / f"{place}", Pair("nsh", trial.bits))
+            loop, method = CachedViewLoop(cache=tmp_path / "cache", threads=1), create("nsh", trial.parameters)
+            trained = train_head(setting.project, files, method=method, seed=0, loop=loop, report=lambda record: None)
+            assert len(trained.history) == 1
+        leave(trials)
+        return []
+
+    monkeypatch.setattr(module, "run", train)
     command("--bits", "16")
     section = Path("docs/results.md").read_text().split("<!-- cifar10-ablation -->")[1].strip()
     assert section in capsys.readouterr().out

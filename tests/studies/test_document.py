@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nsh.studies.cells import make_cell, read_results
 from nsh.studies.document import PAGE, RAW, made_with, mean_text, write_raw, write_section
 from nsh.studies.summary import Summary
+from nsh.studies.trials import make_trial, read_results, select
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def test_a_figure_tells_its_spread_and_how_many_seeds_it_has(result):
     assert mean_text(None, "mAP_at_1000", seeds=1) == "missing"
 
 
-def test_raw_figures_are_one_row_a_cell(project, quick, workspace, measure_here):
-    cells = [make_cell(quick, "itq", bits=8, seed=seed) for seed in (0, 1)]
-    measure_here(cells, workspace)
-    results = read_results(cells, workspace)
+def test_raw_figures_are_one_row_a_trial(project, quick, setting, leave):
+    trials = [make_trial(quick, "itq", bits=8, seed=seed) for seed in (0, 1)]
+    leave(trials)
+    results = select(read_results(setting), trials)
     write_raw("digits", [(["itq"], result) for result in results], columns=["method"])
     text = (RAW / "digits.csv").read_text()
     assert text.startswith("method,bits,seed,mAP_at_1000,P_at_1000,P_at_H2,train_seconds\n")

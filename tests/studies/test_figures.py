@@ -6,8 +6,8 @@ from PIL import Image
 
 from nsh.errors import ConfigError, DataError
 from nsh.studies import figures as module
-from nsh.studies.cells import make_cell
 from nsh.studies.figures import choose_queries, place_codes
+from nsh.studies.trials import make_trial
 
 
 @pytest.fixture
@@ -23,9 +23,8 @@ def command(start_study, monkeypatch, quick):
     return run
 
 
-def test_what_is_there_is_drawn(command, quick, workspace, measure_here):
-    cells = [("itq", 16), ("lsh", 32)]
-    measure_here([make_cell(quick, method, bits=bits, seed=0) for method, bits in cells], workspace)
+def test_what_is_there_is_drawn(command, quick, leave):
+    leave([make_trial(quick, method, bits=bits, seed=0) for method, bits in (("itq", 16), ("lsh", 32))])
     section = command("--methods", "itq", "lsh")
     pictures = sorted(Path("docs/results").glob("*.png"))
     assert [path.name for path in pictures] == ["cifar10-lookup.png", "cifar10-pr.png", "cifar10-tsne.png"]
@@ -38,8 +37,8 @@ def test_what_is_there_is_drawn(command, quick, workspace, measure_here):
     assert "60 queries" in section
 
 
-def test_without_codes_to_place_there_are_the_curves(command, quick, workspace, measure_here):
-    measure_here([make_cell(quick, "itq", bits=16, seed=0)], workspace)
+def test_without_codes_to_place_there_are_the_curves(command, quick, leave):
+    leave([make_trial(quick, "itq", bits=16, seed=0)])
     section = command()
     assert "make figures ROOT=<CIFAR-10>`" in section
     assert "tsne" not in section

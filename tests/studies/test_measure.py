@@ -1,4 +1,7 @@
+"""A trial runs for real: trained, exported, encoded and evaluated."""
+
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,11 +11,16 @@ from nsh.core.codes import unpack
 from nsh.data.split import read_part
 from nsh.errors import DataError, TrainingError
 from nsh.methods import TrainingData, create
+from nsh.project.embeddings import Embeddings
+from nsh.project.paths import Pair, PairFiles, Project
+from nsh.project.results import read_measured
 from nsh.studies import measure as module
-from nsh.studies.measure import digest_of, encode, main, measure
+from nsh.studies.measure import main
+from nsh.studies.protocol import digest_of
 from nsh.system.files import read_json
 
 ITQ = {"method": "itq", "parameters": {"iterations": 5}, "bits": 12, "seed": 3}
+KEPT = {"metrics", "parity.json", "query.npy", "trial.json"}
 
 
 def average_precision(codes, labels, gallery, gallery_labels):
@@ -26,70 +34,74 @@ def average_precision(codes, labels, gallery, gallery_labels):
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
-def test_a_cell_is_the_method_s_head_searched_exactly(workspace):
-    found = measure(workspace.folder, **ITQ)
-    data = TrainingData(np.load(workspace.embed / "train.npy"), np.load(workspace.embed / "views.npy"))
+@pytest.fixture
+def run(monkeypatch, setting):
+    """A function that measures in this process, which has torch already, and gives the folder that was left."""
+
+    def run(request, code=None):
+        folder = setting.trials / "one"
+        arguments = [str(setting.project.folder), str(folder), code or digest_of(request["method"])]
+        monkeypatch.setattr("sys.argv", ["measure", *arguments, json.dumps(request)])
+        main()
+        return folder
+
+    return run
+
+
+def test_a_trial_is_the_method_s_head_searched_exactly(run, setting):
+    folder = run(ITQ)
+    assert {path.name for path in folder.iterdir()} == KEPT
+    assert {name: read_json(folder / "trial.json")[name] for name in ITQ} == ITQ
+    assert read_json(folder / "trial.json")["train_seconds"] >= 0
+    assert read_json(folder / "parity.json")["bit_agreement"] >= 0.999
+    assert {path.name for path in setting.project.folder.iterdir()} == {"data", "params.yaml", "trials"}
+
+    embeddings = Embeddings(setting.project.embed)
+    data = TrainingData(*embeddings.read_training())
     head = create("itq", {"iterations": 5}).fit(data, bits=12, seed=3, report=lambda row: None, loop=None).eval()
-    parts = {part: read_part(workspace.split, part) for part in ("query", "gallery")}
-    bits = {}
-    for part in parts:
-        embeddings = torch.from_numpy(np.load(workspace.embed / f"{part}.npy"))
-        bits[part] = (head(embeddings) > 0).numpy()
-        assert np.array_equal(unpack(found.codes[part], bits=12), bits[part])
+    parts = {part: read_part(setting.project.split, part) for part in ("query", "gallery")}
+    with torch.no_grad():
+        logits = {part: head(torch.from_numpy(np.array(embeddings.read(part)))).numpy() for part in parts}
+    assert min(np.abs(part).min() for part in logits.values()) > 1e-5  # no bit hangs on a kernel's rounding
+    bits = {part: logits[part] > 0 for part in parts}
+    assert np.array_equal(unpack(np.load(folder / "query.npy"), bits=12), bits["query"])
     expected = [
         average_precision(codes, labels, bits["gallery"], parts["gallery"].labels)
         for codes, labels in zip(bits["query"], parts["query"].labels, strict=True)
     ]
-    assert found.evaluation.average_precision == pytest.approx(expected)
-    assert found.evaluation.metrics["mAP_at_1000"] == pytest.approx(np.mean(expected))
-    assert found.seconds > 0
+    found = read_measured(PairFiles(folder, Pair("itq", 12)))
+    assert found.average_precision == pytest.approx(expected, abs=1e-6)
+    assert found.metrics["mAP_at_1000"] == pytest.approx(np.mean(expected))
     assert [row["epoch"] for row in found.history] == [1, 2, 3, 4, 5]
 
 
-def test_blocks_of_rows_change_no_code(workspace, monkeypatch):
-    whole = measure(workspace.folder, **ITQ).codes
-    monkeypatch.setattr(module, "ROWS", 7)
-    parted = measure(workspace.folder, **ITQ).codes
-    assert all(np.array_equal(whole[part], parted[part]) for part in whole)
-
-
-def test_a_method_that_learns_by_gradient_needs_no_folder_of_its_own(workspace, params):
+def test_a_method_that_learns_by_gradient_leaves_no_partial_state(run, params):
     parameters = params.methods.model_dump()["cibhash"] | {"epochs": 1, "batch": 20, "hidden": 8}
-    found = measure(workspace.folder, method="cibhash", parameters=parameters, bits=8, seed=0)
-    assert len(found.history) == 1
-    assert {path.name for path in workspace.folder.iterdir()} == {"data", "made.json"}
+    folder = run({"method": "cibhash", "parameters": parameters, "bits": 8, "seed": 0})
+    assert {path.name for path in folder.iterdir()} == KEPT
+    assert len(read_measured(PairFiles(folder, Pair("cibhash", 8))).history) == 1
 
 
-def run_main(monkeypatch, workspace, *, code, request):
-    arguments = [str(workspace.folder), str(workspace.folder / "cell"), code, json.dumps(request)]
-    monkeypatch.setattr("sys.argv", ["measure", *arguments])
-    main()
-    return workspace.folder / "cell"
-
-
-def test_what_is_left_is_whole(workspace, monkeypatch):
-    folder = run_main(monkeypatch, workspace, code=digest_of("itq"), request=ITQ)
-    files = {"result.json", "average_precision.npy", "query.npy", "precision_at_k.csv", "pr_ranking.csv"}
-    assert {path.name for path in folder.iterdir()} == files | {"pr_lookup.csv"}
-    result = read_json(folder / "result.json")
-    assert {name: result[name] for name in ITQ} == ITQ
-    assert result["mAP_at_1000"] == pytest.approx(np.load(folder / "average_precision.npy").mean())
-    assert np.load(folder / "query.npy").shape == (60, 2)
-
-
-def test_code_that_changed_meanwhile_leaves_nothing(workspace, monkeypatch):
+def test_code_that_changed_meanwhile_leaves_nothing(run, setting, monkeypatch):
+    monkeypatch.setattr(module, "measure", lambda setting, new, **request: 1.0)
+    assert (run(ITQ) / "trial.json").is_file()
+    shutil.rmtree(setting.trials)
     with pytest.raises(DataError, match="the code was changed while"):
-        run_main(monkeypatch, workspace, code="other", request=ITQ)
-    assert not (workspace.folder / "cell").exists()
+        run(ITQ, code="other")
+    assert not (setting.trials / "one").exists()
 
 
-def test_a_method_that_cannot_leaves_nothing(workspace, monkeypatch):
-    with pytest.raises(TrainingError, match="bits"):
-        run_main(monkeypatch, workspace, code=digest_of("itq"), request=ITQ | {"bits": 65})
-    assert not (workspace.folder / "cell").exists()
+def test_a_method_that_cannot_leaves_nothing(run, setting):
+    with pytest.raises(TrainingError, match="batch"):
+        run({"method": "nsh", "parameters": {"batch": 81}, "bits": 8, "seed": 0})
+    assert list(setting.trials.iterdir()) == []
 
 
-def test_codes_follow_the_one_bit_rule():
-    head = torch.nn.Identity()
-    logits = np.array([[0.0, 1e-30, -1.0]], dtype=np.float32)
-    assert unpack(encode(head, logits), bits=3).tolist() == [[False, True, False]]
+def test_images_that_are_gone_are_said(run, setting, tmp_path):
+    """An encoder is held against torch on images, which must be there still."""
+    text = (setting.project.folder / "params.yaml").read_text()
+    (setting.project.folder / "params.yaml").unlink()
+    (setting.project.folder / "params.yaml").write_text(text.replace("/images", "/absent"))
+    with pytest.raises(DataError, match="absent"):
+        run(ITQ)
+    assert Project(tmp_path)

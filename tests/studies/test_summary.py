@@ -2,20 +2,20 @@ import numpy as np
 import pytest
 
 from nsh.core.metrics import bootstrap_interval
-from nsh.studies.cells import make_cell, read_results
 from nsh.studies.summary import Summary, difference, interval
+from nsh.studies.trials import make_trial, read_results, select
 
 METRIC = "mAP_at_1000"
 
 
 @pytest.fixture
-def sides(quick, workspace, measure_here):
+def sides(quick, setting, leave):
     """Two methods with two seeds each."""
     sides = []
     for method in ("itq", "lsh"):
-        cells = [make_cell(quick, method, bits=8, seed=seed) for seed in (0, 1)]
-        measure_here(cells, workspace)
-        sides.append(Summary(read_results(cells, workspace)))
+        trials = [make_trial(quick, method, bits=8, seed=seed) for seed in (0, 1)]
+        leave(trials)
+        sides.append(Summary(select(read_results(setting), trials)))
     return sides
 
 
@@ -32,7 +32,7 @@ def test_a_difference_is_uncertain_by_queries_and_by_seeds(sides):
     itq, lsh = sides
     found = difference(itq, lsh, metric=METRIC)
     assert found.mean == pytest.approx(itq.mean(METRIC) - lsh.mean(METRIC))
-    per_query = np.mean([r.average_precision() for r in itq.results], axis=0) - lsh.average_precision()
+    per_query = np.mean([r.measured.average_precision for r in itq.results], axis=0) - lsh.average_precision()
     seeds = sum(side.deviation(METRIC) ** 2 / 2 for side in sides)
     assert found.standard_error == pytest.approx((per_query.var(ddof=1) / 60 + seeds) ** 0.5)
 

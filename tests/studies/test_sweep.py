@@ -6,10 +6,9 @@ import pytest
 from nsh.config import change
 from nsh.errors import TrainingError
 from nsh.studies import sweep as module
-from nsh.studies.cells import make_cell
-from nsh.studies.command import make_call, read_summaries, seed_by_seed
 from nsh.studies.summary import Summary
 from nsh.studies.sweep import PARAMETERS, SHORT_METHODS, Point, make_groups, make_panels
+from nsh.studies.trials import make_trial
 
 
 def rows(text, start):
@@ -19,16 +18,18 @@ def rows(text, start):
 
 
 def test_one_value_differs_at_a_time(params):
-    groups = make_groups(params, seeds=2)
+    groups = make_groups(params, 2)
     usual = params.methods.model_dump(mode="json")["nsh"]
-    for point, cells in groups.items():
-        assert [cell.seed for cell in cells] == [0, 1]
-        for cell in cells:
+    for point, trials in groups.items():
+        assert [trial.seed for trial in trials] == [0, 1]
+        for trial in trials:
             if point.varied == "bits":
-                assert (cell.bits, cell.changed) == (point.value, {})
+                assert (trial.bits, trial.changed) == (point.value, {})
             else:
-                assert cell.bits == 32
-                assert cell.parameters == usual | {point.varied: point.value}
+                assert trial.bits == 32
+                assert trial.parameters == usual | {point.varied: point.value}
+    usual_values = [trials for point, trials in groups.items() if point.varied != "bits" and not trials[0].changed]
+    assert len(usual_values) == len(PARAMETERS)  # params.yaml's own value is among those of each parameter
     assert len(groups) == 3 * len(SHORT_METHODS) + sum(len(values) for values in PARAMETERS.values())
 
 
@@ -46,36 +47,11 @@ def test_a_panel_has_a_point_where_something_is_measured(params, result):
     assert panels["Short codes: bits"].chosen is None
 
 
-def test_cells_that_ask_for_the_same_are_run_once_and_all_are_found(params, workspace, monkeypatch):
-    groups = make_groups(params, seeds=2)
-    ran = []
-    monkeypatch.setattr("nsh.studies.command.run_cells", lambda cells, workspace, jobs, say: ran.extend(cells) or [])
-    module.run(seed_by_seed(groups.values()), workspace, type("Arguments", (), {"jobs": 1}), params)
-    # params.yaml's own value is among those of each of the three parameters.
-    assert len(ran) == sum(len(cells) for cells in groups.values()) - 2 * 2
-    assert [cell.seed for cell in ran] == sorted(cell.seed for cell in ran)
-
-
-def test_groups_of_which_nothing_is_measured_are_left_out(quick, workspace, measure_here):
-    groups = {bits: [make_cell(quick, "itq", bits=bits, seed=seed) for seed in (0, 1)] for bits in (4, 8)}
-    measure_here(groups[8][1:], workspace)
-    summaries = read_summaries(groups, workspace)
-    assert list(summaries) == [8]
-    assert summaries[8].seeds == 1
-
-
-def test_a_call_says_what_is_needed_to_repeat_it():
-    assert make_call("sweep", "cifar10", seeds=2) == "make sweep ROOT=<CIFAR-10> SEEDS=2"
-    assert make_call("table", "fashion-mnist") == "make table SETTING=fashion-mnist"
-
-
-def test_what_is_measured_is_drawn_and_what_failed_is_told(
-    start_study, monkeypatch, params, workspace, measure_here, capsys
-):
+def test_what_is_measured_is_drawn_and_what_failed_is_told(start_study, monkeypatch, params, leave, capsys):
     quick = change(params, {"methods.itq.iterations": 2, "methods.agh.anchors": 30})
-    measure_here([make_cell(quick, method, bits=8, seed=0) for method in ("itq", "agh")], workspace)
+    leave([make_trial(quick, method, bits=8, seed=0) for method in ("itq", "agh")])
     monkeypatch.setattr(module, "run", lambda *arguments: ["nsh m=8 32 bits seed 0 failed: error: why (log)"])
-    with pytest.raises(TrainingError, match="1 cells failed"):
+    with pytest.raises(TrainingError, match="1 trials failed"):
         start_study(module, quick)()
     section = Path("docs/results.md").read_text().split("<!-- cifar10-sweep -->")[1].strip()
     assert section in capsys.readouterr().out

@@ -10,8 +10,8 @@ from nsh.errors import ConfigError, TrainingError
 from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling
-from nsh.studies.cells import make_cell
-from nsh.studies.table import METHODS, make_cells, summarise, table_markdown
+from nsh.studies.table import METHODS, make_trials, summarise, table_markdown
+from nsh.studies.trials import make_trial
 
 CEILING = {"mAP_at_1000": 0.531}
 
@@ -68,8 +68,8 @@ def test_every_method_of_the_house_has_a_row(result, hard):
 
 
 def test_the_first_seed_of_all_comes_before_the_second_of_any(params):
-    cells = make_cells(params, ["nsh", "itq"], bits=(16, 32), seeds=2)
-    assert [cell.name for cell in cells[:5]] == [
+    trials = make_trials(params, ["nsh", "itq"], bits=(16, 32), seeds=2)
+    assert [trial.name for trial in trials[:5]] == [
         "nsh 16 bits seed 0",
         "itq 16 bits seed 0",
         "nsh 32 bits seed 0",
@@ -78,13 +78,13 @@ def test_the_first_seed_of_all_comes_before_the_second_of_any(params):
     ]
 
 
-def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(workspace, monkeypatch):
-    found = measure_ceiling(workspace, progress=lambda iterable, **rest: iterable)
-    sides = [np.load(workspace.embed / f"{part}.npy") for part in ("query", "gallery")]
-    labels = [read_part(workspace.split, part).labels for part in ("query", "gallery")]
+def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(setting, monkeypatch):
+    found = measure_ceiling(setting, progress=lambda iterable, **rest: iterable)
+    sides = [np.load(setting.project.embed / f"{part}.npy") for part in ("query", "gallery")]
+    labels = [read_part(setting.project.split, part).labels for part in ("query", "gallery")]
     assert found["mAP_at_1000"] == pytest.approx(cosine_map(*sides, *labels, k=1000)["mAP_at_1000"], abs=1e-6)
     monkeypatch.setattr(ceiling_module.embeddings, "measure_ceiling", None)
-    assert measure_ceiling(workspace, progress=None) == found
+    assert measure_ceiling(setting, progress=None) == found
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def command(start_study, quick):
     return start_study(module, quick)
 
 
-def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, workspace, measure_here, capsys):
-    measure_here([make_cell(quick, method, bits=16, seed=0) for method in ("lsh", "itq")], workspace)
+def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, leave, capsys):
+    leave([make_trial(quick, method, bits=16, seed=0) for method in ("lsh", "itq")])
     command("--methods", "itq", "--bits", "16", "--seeds", "1", "--jobs", "1")
     page = Path("docs/results.md").read_text()
     assert page.split("<!-- cifar10 -->")[1].strip() in capsys.readouterr().out
@@ -105,10 +105,10 @@ def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, work
     assert [(row["method"], row["bits"]) for row in raw] == [("itq", "16"), ("lsh", "16")]
 
 
-def test_more_seeds_and_other_lengths_are_shown_now_and_by_later_calls(command, quick, workspace, measure_here):
-    cells = [make_cell(quick, "itq", bits=16, seed=seed) for seed in range(5)]
-    cells += [make_cell(quick, "itq", bits=bits, seed=0) for bits in (8, 24)]  # 8 is a short code of the sweep
-    measure_here(cells, workspace)
+def test_more_seeds_and_other_lengths_are_shown_now_and_by_later_calls(command, quick, leave):
+    trials = [make_trial(quick, "itq", bits=16, seed=seed) for seed in range(5)]
+    trials += [make_trial(quick, "itq", bits=bits, seed=0) for bits in (8, 24)]  # 8 is a short code of the sweep
+    leave([*trials, make_trial(quick, "itq", bits=40, seed=6, changed={"iterations": 3})])  # no trial of the table
     for asked in (["--seeds", "5", "--bits", "24", "16"], []):
         command("--methods", *asked)
         page = Path("docs/results.md").read_text()
@@ -132,16 +132,16 @@ def test_a_length_that_was_asked_for_has_a_column_without_figures(result, hard):
     assert rows(text, "| BinGAN (quoted)") == [["BinGAN (quoted)", "", "", "", "", "0.476", "", "0.512", "0.520"]]
 
 
-def test_a_failed_cell_is_told_after_the_table_is_written(command, monkeypatch):
+def test_a_failed_trial_is_told_after_the_table_is_written(command, monkeypatch):
     monkeypatch.setattr(module, "run", lambda *arguments: ["itq 16 bits seed 0 failed: error: why (log)"])
-    with pytest.raises(TrainingError, match="1 cells failed and are marked as missing:\nitq 16 bits"):
+    with pytest.raises(TrainingError, match="1 trials failed and are marked as missing:\nitq 16 bits"):
         command("--methods", "itq")
     assert rows(Path("docs/results.md").read_text(), "| itq |")[0][1] == "missing"
 
 
 def test_without_methods_the_table_is_only_written(command, monkeypatch):
     wanted = []
-    monkeypatch.setattr(module, "run", lambda cells, *rest: wanted.extend(cells) or [])
+    monkeypatch.setattr(module, "run", lambda trials, *rest: wanted.extend(trials) or [])
     command("--methods")
     assert wanted == []
     assert Path("docs/results.md").exists()

@@ -13,19 +13,17 @@ from typing import Any
 from nsh.config import Params, read_params
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
-from nsh.studies.cells import Cell, make_cell
 from nsh.studies.command import (
-    count_seeds,
     make_call,
     open_measuring_parser,
-    open_workspace,
+    open_setting,
     raise_failures,
-    read_summaries,
     run,
-    seed_by_seed,
+    summarise_groups,
 )
 from nsh.studies.document import made_with, mean_text, write_raw, write_section
 from nsh.studies.summary import Summary, difference
+from nsh.studies.trials import Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = (16, 32, 64)
@@ -71,12 +69,11 @@ def main() -> None:
     parser.add_argument("--bits", nargs="+", type=int, choices=BITS, help=f"measure these only (default: {BITS})")
     arguments, params = parser.parse_args(), read_params()
     seeds = arguments.seeds or 1
-    groups = make_groups(params, seeds=seeds)
-    workspace = open_workspace(arguments, params)
-    wanted = seed_by_seed(cells for (_, bits), cells in groups.items() if bits in (arguments.bits or BITS))
-    failures = run(wanted, workspace, arguments, params)
-    seeds = count_seeds(partial(make_groups, params), workspace, least=seeds)
-    found = read_summaries(make_groups(params, seeds), workspace)
+    groups = make_groups(params, seeds)
+    setting = open_setting(arguments, params)
+    wanted = [trial for trials in groups.values() for trial in trials if trial.bits in (arguments.bits or BITS)]
+    failures = run(wanted, setting, arguments, params)
+    found, seeds = summarise_groups(partial(make_groups, params), setting, seeds=seeds)
     rows = [([name], result) for (name, _), summary in found.items() for result in summary.results]
     write_raw(f"{arguments.setting}-ablation", rows, columns=["variant"])
     text = ablation_markdown(found, setting=arguments.setting, seeds=seeds)
@@ -85,11 +82,11 @@ def main() -> None:
     raise_failures(failures)
 
 
-def make_groups(params: Params, seeds: int) -> dict[tuple[str, int], list[Cell]]:
-    """The cells of every variant and code length, one a seed."""
+def make_groups(params: Params, seeds: int) -> dict[tuple[str, int], list[Trial]]:
+    """The trials of every variant and code length, one a seed."""
     return {
         (variant.name, bits): [
-            make_cell(params, "nsh", bits=bits, seed=seed, changed=variant.changed) for seed in range(seeds)
+            make_trial(params, "nsh", bits=bits, seed=seed, changed=variant.changed) for seed in range(seeds)
         ]
         for bits in BITS
         for variant in VARIANTS

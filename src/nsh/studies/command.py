@@ -1,18 +1,21 @@
 """What the commands of this room share: their arguments, and how they begin and end. Knows no study."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nsh.config import Params
 from nsh.errors import TrainingError
-from nsh.studies.cells import Cell, read_requests, read_results, run_cells
+from nsh.studies.runner import run_trials
+from nsh.studies.setting import SETTINGS, Setting, prepare
 from nsh.studies.summary import Summary
-from nsh.studies.workspace import SETTINGS, Workspace, prepare
+from nsh.studies.trials import Trial, read_results, select
 from nsh.terminal import say
 
 Key = TypeVar("Key")
+Groups = Mapping[Key, Sequence[Trial]]
+"""Trials that differ by seed alone, from 0 up, by what a study calls them."""
 
 
 def open_parser(description: str | None) -> argparse.ArgumentParser:
@@ -24,9 +27,9 @@ def open_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def open_measuring_parser(description: str | None) -> argparse.ArgumentParser:
-    """The same for a study that measures cells."""
+    """The same for a study that measures trials."""
     parser = open_parser(description)
-    parser.add_argument("--jobs", type=_count, help="cells at once, a thread each (default: compute.threads)")
+    parser.add_argument("--jobs", type=_count, help="trials at once, a thread each (default: compute.threads)")
     parser.add_argument("--seeds", type=_count, help="training seeds, from 0 up")
     return parser
 
@@ -38,54 +41,40 @@ def _count(text: str) -> int:
     return count
 
 
-def open_workspace(arguments: argparse.Namespace, params: Params) -> Workspace:
+def open_setting(arguments: argparse.Namespace, params: Params) -> Setting:
     """The setting that the arguments name, embedded."""
     return prepare(arguments.setting, SETTINGS[arguments.setting], params, root=arguments.root)
 
 
-def run(cells: Sequence[Cell], workspace: Workspace, arguments: argparse.Namespace, params: Params) -> list[str]:
-    """`run_cells` as the arguments wish; cells that ask for the same are one."""
-    return run_cells(_once(cells), workspace, jobs=arguments.jobs or params.compute.threads, say=say)
+def run(trials: Sequence[Trial], setting: Setting, arguments: argparse.Namespace, params: Params) -> list[str]:
+    """`run_trials` as the arguments wish, the first seed of all before the second of any; equal trials are one."""
+    different = [trial for place, trial in enumerate(trials) if trial not in trials[:place]]
+    in_order = sorted(different, key=lambda trial: trial.seed)
+    return run_trials(in_order, setting, jobs=arguments.jobs or params.compute.threads, say=say)
 
 
-def seed_by_seed(groups: Iterable[Sequence[Cell]]) -> list[Cell]:
-    """All cells of the groups, the first seed of all before the second of any."""
-    return sorted((cell for group in groups for cell in group), key=lambda cell: cell.seed)
+def summarise_groups(
+    make_groups: Callable[[int], Groups[Key]], setting: Setting, *, seeds: int
+) -> tuple[dict[Key, Summary], int]:
+    """What is measured of a study's groups, and over how many seeds.
 
-
-def read_summaries(groups: Mapping[Key, Sequence[Cell]], workspace: Workspace) -> dict[Key, Summary]:
-    """What is measured of each group, whose cells differ by seed; groups without a measured cell are left out."""
-    return {key: Summary(results) for key, cells in groups.items() if (results := read_results(cells, workspace))}
-
-
-def read_lengths(workspace: Workspace) -> set[int]:
-    """The code lengths of all cells that were ever measured here, whatever with."""
-    return {request["bits"] for request in read_requests(workspace)}
-
-
-def count_seeds_of_all(workspace: Workspace, *, least: int) -> int:
-    """How many seeds, from 0 up, to look for: those that were ever measured here, and `least` at least."""
-    return max([least, *(int(request["seed"]) + 1 for request in read_requests(workspace))])
-
-
-def count_seeds(make_groups: Callable[[int], Mapping[Any, Sequence[Cell]]], workspace: Workspace, *, least: int) -> int:
-    """How many seeds a study shows: `least`, and more where cells with changed parameters are measured for more.
-
-    Cells without a change are the table's too, whose seeds are its own affair.
+    Trials with the parameters of params.yaml are the table's too, whose seeds are its own affair.
 
     Args:
-        make_groups: the study's cells for a number of seeds.
-        workspace: where.
-        least: seeds that were asked for.
+        make_groups: the groups, of a number of seeds.
+        setting: where.
+        seeds: as many as were asked for; more are shown where a trial with other parameters is measured for more.
+
+    Returns:
+        A summary of each group of which something is measured, and the number of seeds.
     """
-    seeds = least
-    while any(
-        cell.changed and cell.seed == seeds and read_results([cell], workspace)
-        for cells in make_groups(seeds + 1).values()
-        for cell in cells
-    ):
-        seeds += 1
-    return seeds
+    results = read_results(setting)
+    most = max([seeds, *(result.trial.seed + 1 for result in results)])
+    found = {key: select(results, trials) for key, trials in make_groups(most).items()}
+    changed = [trial for trials in make_groups(most).values() for trial in trials if trial.changed]
+    seeds = max([seeds, *(result.trial.seed + 1 for result in select(results, changed))])
+    shown = {key: [result for result in group if result.trial.seed < seeds] for key, group in found.items()}
+    return {key: Summary(group) for key, group in shown.items() if group}, seeds
 
 
 def make_call(target: str, setting: str, *, seeds: int | None = None) -> str:
@@ -98,16 +87,7 @@ def raise_failures(failures: Sequence[str]) -> None:
     """End a study after it has written what there is.
 
     Raises:
-        TrainingError: cells failed.
+        TrainingError: trials failed.
     """
     if failures:
-        raise TrainingError("\n".join([f"{len(failures)} cells failed and are marked as missing:", *failures]))
-
-
-def _once(cells: Sequence[Cell]) -> list[Cell]:
-    """Two processes must not measure into one folder."""
-    different: list[Cell] = []
-    for cell in cells:
-        if all(cell.request != other.request for other in different):
-            different.append(cell)
-    return different
+        raise TrainingError("\n".join([f"{len(failures)} trials failed and are marked as missing:", *failures]))

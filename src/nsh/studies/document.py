@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nsh.studies.cells import Result
+from nsh.studies.setting import SETTINGS
 from nsh.studies.summary import Summary
-from nsh.studies.workspace import SETTINGS
+from nsh.studies.trials import Result
 from nsh.system.files import write_bytes, write_text
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
@@ -21,9 +21,10 @@ FIGURES = ("mAP_at_1000", "P_at_1000", "P_at_H2", "train_seconds")
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
 
-Every method on one backbone, one split and one evaluator. Each section is written by the command it names, from cells
-that are measured once and kept (`nsh.studies`); the raw figures are in `docs/results/`. What a figure means is
-said in [decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
+Every method on one backbone, one split and one evaluator. Each section is written by the command it names, from trials
+that are measured once and kept (`nsh.studies`). Codes are made by an exported encoder, as in [the report of a
+run](../reports/results.md). The raw figures are in `docs/results/`. What a figure means is said in
+[decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
 """
 
 
@@ -41,7 +42,7 @@ def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, column
     writer.writerow([*columns, "bits", "seed", *FIGURES])
     for values, result in rows:
         figures = [f"{result.figures[figure]:.6g}" for figure in FIGURES]
-        writer.writerow([*values, result.cell.bits, result.cell.seed, *figures])
+        writer.writerow([*values, result.trial.bits, result.trial.seed, *figures])
     write_text(RAW / f"{name}.csv", text.getvalue())
 
 

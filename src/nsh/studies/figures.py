@@ -1,4 +1,4 @@
-"""The paper's other figures, of cells that `make table` has measured -> docs/results.md and docs/results/*.png.
+"""The paper's other figures, of trials that `make table` has measured -> docs/results.md and docs/results/*.png.
 
 Precision-recall curves, precision within Hamming radius 2, and t-SNE of codes; of the first seed. Measures nothing.
 """
@@ -10,19 +10,16 @@ from numpy.typing import NDArray
 
 from nsh.config import read_params
 from nsh.core.codes import unpack
-from nsh.core.metrics import CURVES
 from nsh.data.split import read_header, read_part
 from nsh.errors import DataError
-from nsh.project.paths import Pair
-from nsh.project.results import Measured, read_columns
 from nsh.reports import paper
 from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
-from nsh.studies.cells import Result, read_results
-from nsh.studies.command import make_call, open_parser, open_workspace
+from nsh.studies.command import make_call, open_parser, open_setting
 from nsh.studies.document import made_with, write_picture, write_section
 from nsh.studies.pictures import draw_codes
-from nsh.studies.table import BITS, make_cells
-from nsh.studies.workspace import Workspace
+from nsh.studies.setting import Setting
+from nsh.studies.table import BITS, make_trials
+from nsh.studies.trials import Result, read_results, select
 from nsh.system.command import run_command
 
 METHODS = ("nsh", "nsh_plus", "itq", "agh", "cibhash")
@@ -36,9 +33,10 @@ def main() -> None:
     parser = open_parser(__doc__)
     parser.add_argument("--methods", nargs="+", default=METHODS, help=f"draw curves of these (default: {METHODS})")
     arguments, params = parser.parse_args(), read_params()
-    workspace = open_workspace(arguments, params)
-    curves = read_results(make_cells(params, arguments.methods, bits=BITS, seeds=1), workspace)
-    codes = read_results(make_cells(params, CODES_METHODS, bits=CODES_BITS, seeds=1), workspace)
+    setting = open_setting(arguments, params)
+    results = read_results(setting)
+    curves = select(results, make_trials(params, arguments.methods, bits=BITS, seeds=1))
+    codes = select(results, make_trials(params, CODES_METHODS, bits=CODES_BITS, seeds=1))
     if not curves:
         raise DataError(f"none of {', '.join(arguments.methods)} is measured yet: run `make table` before")
     call = make_call("figures", arguments.setting)
@@ -47,9 +45,9 @@ def main() -> None:
     text = "\n\n".join(
         [
             f"## {paper.DATA_SETS.get(arguments.setting, arguments.setting)}: curves and codes",
-            "Of the cells of the table, the first training seed.",
+            "Of the trials of the table, the first training seed.",
             *draw_curves(curves, setting=arguments.setting),
-            *([draw_map(codes, workspace, setting=arguments.setting)] if codes else []),
+            *([draw_map(codes, setting)] if codes else []),
             made_with(call),
         ]
     )
@@ -59,7 +57,7 @@ def main() -> None:
 
 def draw_curves(results: Sequence[Result], *, setting: str) -> list[str]:
     """Write the pictures of curves and balls; the Markdown that shows them."""
-    measured = [_as_measured(result) for result in results]
+    measured = [result.measured for result in results]
     return [
         write_picture(
             f"{setting}-pr",
@@ -72,18 +70,21 @@ def draw_curves(results: Sequence[Result], *, setting: str) -> list[str]:
     ]
 
 
-def draw_map(results: Sequence[Result], workspace: Workspace, *, setting: str) -> str:
+def draw_map(results: Sequence[Result], setting: Setting) -> str:
     """Write the picture of the queries' codes; the Markdown that shows it."""
-    names, labels = read_header(workspace.split)["classes"], read_part(workspace.split, "query").labels
+    split = setting.project.split
+    names, labels = read_header(split)["classes"], read_part(split, "query").labels
     if labels is None:
-        raise DataError(f"the images of {workspace.setting} have no labels to colour them by")
+        raise DataError(f"the images of {setting.name} have no labels to colour them by")
     rows = choose_queries(len(labels))
     places = {
-        (result.cell.method, result.cell.bits): place_codes(unpack(result.query_codes()[rows], bits=result.cell.bits))
-        for result in sorted(results, key=lambda result: CODES_METHODS.index(result.cell.method))
+        (result.trial.method, result.trial.bits): place_codes(
+            unpack(result.query_codes()[rows], bits=result.trial.bits)
+        )
+        for result in sorted(results, key=lambda result: CODES_METHODS.index(result.trial.method))
     }
     return write_picture(
-        f"{setting}-tsne",
+        f"{setting.name}-tsne",
         to_png(draw_codes(places, labels[rows].argmax(axis=1), names)),
         caption=f"t-SNE of the codes of {len(rows):,} queries, drawn at random, by their Hamming distances",
     )
@@ -106,18 +107,6 @@ def place_codes(codes: NDArray[np.bool_]) -> NDArray[np.float64]:
     signs = np.where(codes, np.float32(1), np.float32(-1))
     places = TSNE(n_components=2, perplexity=30, init="pca", random_state=SEED, n_jobs=1).fit_transform(signs)
     return places.astype(np.float64)  # type: ignore[no-any-return]
-
-
-def _as_measured(result: Result) -> Measured:
-    """A cell as the report's pictures want it."""
-    return Measured(
-        pair=Pair(result.cell.method, result.cell.bits),
-        metrics=result.figures,
-        protocol={},
-        curves={name: read_columns(result.folder / f"{name}.csv") for name in CURVES},
-        average_precision=result.average_precision(),
-        history=result.history,
-    )
 
 
 if __name__ == "__main__":

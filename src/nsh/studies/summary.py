@@ -1,4 +1,4 @@
-"""Cells of several seeds as one figure with its spread, and whether two methods differ. Knows no file and no words."""
+"""Results of several seeds as one figure with its spread, and whether two methods differ. Knows no file, no words."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.metrics import Difference, bootstrap_interval, paired_difference
-from nsh.studies.cells import Result
+from nsh.studies.trials import Result
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Summary:
 
     def average_precision(self) -> NDArray[np.float64]:
         """Each query's average precision, mean over the seeds: float64 [queries]."""
-        mean: NDArray[np.float64] = np.mean([result.average_precision() for result in self.results], axis=0)
+        mean: NDArray[np.float64] = np.mean([result.measured.average_precision for result in self.results], axis=0)
         return mean
 
 

@@ -12,20 +12,18 @@ from nsh.config import Params, read_params
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.reports.pictures import to_png
-from nsh.studies.cells import Cell, make_cell
 from nsh.studies.command import (
-    count_seeds,
     make_call,
     open_measuring_parser,
-    open_workspace,
+    open_setting,
     raise_failures,
-    read_summaries,
     run,
-    seed_by_seed,
+    summarise_groups,
 )
 from nsh.studies.document import made_with, mean_text, write_picture, write_raw, write_section
 from nsh.studies.pictures import Panel, draw_sweep
 from nsh.studies.summary import Summary
+from nsh.studies.trials import Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = 32
@@ -60,11 +58,10 @@ def main() -> None:
     """Measure, draw and write the section."""
     arguments, params = open_measuring_parser(__doc__).parse_args(), read_params()
     seeds = arguments.seeds or 1
-    groups = make_groups(params, seeds=seeds)
-    workspace = open_workspace(arguments, params)
-    failures = run(seed_by_seed(groups.values()), workspace, arguments, params)
-    seeds = count_seeds(partial(make_groups, params), workspace, least=seeds)
-    found, name = read_summaries(make_groups(params, seeds), workspace), f"{arguments.setting}-sweep"
+    groups, name = make_groups(params, seeds), f"{arguments.setting}-sweep"
+    setting = open_setting(arguments, params)
+    failures = run([trial for trials in groups.values() for trial in trials], setting, arguments, params)
+    found, seeds = summarise_groups(partial(make_groups, params), setting, seeds=seeds)
     rows = [(point, result) for point, summary in found.items() for result in summary.results]
     write_raw(name, rows, columns=["varied", "method", "value"])
     picture = write_picture(name, to_png(draw_sweep(make_panels(found, params), label="mAP@1000")), caption=_caption())
@@ -74,13 +71,13 @@ def main() -> None:
     raise_failures(failures)
 
 
-def make_groups(params: Params, seeds: int) -> dict[Point, list[Cell]]:
-    """The cells of every point, one a seed."""
+def make_groups(params: Params, seeds: int) -> dict[Point, list[Trial]]:
+    """The trials of every point, one a seed."""
     groups = {}
     for point in _points():
         short = point.varied in SHORT
         groups[point] = [
-            make_cell(
+            make_trial(
                 params,
                 point.method,
                 bits=point.value if short else BITS,

@@ -12,25 +12,17 @@ from nsh.config import Params, read_params
 from nsh.core.metrics import Difference
 from nsh.data.split import read_header
 from nsh.methods import METHODS
+from nsh.project.embeddings import Embeddings
 from nsh.reports import paper
 from nsh.reports.markdown import lead, markdown_table
 from nsh.studies.ceiling import measure_ceiling
-from nsh.studies.cells import Cell, Result, make_cell, read_results
-from nsh.studies.command import (
-    count_seeds_of_all,
-    make_call,
-    open_measuring_parser,
-    open_workspace,
-    raise_failures,
-    read_lengths,
-    run,
-)
+from nsh.studies.command import make_call, open_measuring_parser, open_setting, raise_failures, run
 from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
+from nsh.studies.setting import Setting
 from nsh.studies.summary import Summary, difference, interval
 from nsh.studies.sweep import SHORT
-from nsh.studies.workspace import Workspace
+from nsh.studies.trials import Result, Trial, make_trial, read_results
 from nsh.system.command import run_command
-from nsh.system.files import read_json
 from nsh.terminal import show_progress
 
 BITS = (16, 32, 64)
@@ -72,29 +64,38 @@ def main() -> None:
     seeds = arguments.seeds or SEEDS[arguments.setting]
     asked = arguments.bits or BITS
     methods = list(METHODS) if arguments.methods is None else arguments.methods
-    workspace = open_workspace(arguments, params)
-    failures = run(make_cells(params, methods, bits=asked, seeds=seeds), workspace, arguments, params)
-    bits = sorted({*BITS, *asked, *(read_lengths(workspace) - set(SHORT["bits"]))})
-    shown = make_cells(params, list(METHODS), bits=bits, seeds=count_seeds_of_all(workspace, least=seeds))
-    results = read_results(shown, workspace)
-    table = summarise(
-        arguments.setting, results, asked=asked, seeds=seeds, ceiling=measure_ceiling(workspace, progress=show_progress)
-    )
-    write_raw(arguments.setting, [([result.cell.method], result) for result in results], columns=["method"])
-    text = table_markdown(table, heading=describe(workspace))
-    write_section(arguments.setting, text)
+    setting = open_setting(arguments, params)
+    failures = run(make_trials(params, methods, bits=asked, seeds=seeds), setting, arguments, params)
+    results = choose_results(read_results(setting), params, asked=asked)
+    ceiling = measure_ceiling(setting, progress=show_progress)
+    table = summarise(setting.name, results, asked=asked, seeds=seeds, ceiling=ceiling)
+    write_raw(setting.name, [([result.trial.method], result) for result in results], columns=["method"])
+    text = table_markdown(table, heading=describe(setting))
+    write_section(setting.name, text)
     print(text)
     raise_failures(failures)
 
 
-def make_cells(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Cell]:
+def make_trials(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Trial]:
     """Seed by seed, so that a table of one seed is there long before all are."""
     return [
-        make_cell(params, method, bits=length, seed=seed)
+        make_trial(params, method, bits=length, seed=seed)
         for seed in range(seeds)
         for length in bits
         for method in methods
     ]
+
+
+def choose_results(results: Sequence[Result], params: Params, *, asked: Sequence[int]) -> list[Result]:
+    """Those with the parameters of params.yaml, without short codes that are not `asked` for; seed by seed."""
+    methods, hidden = params.methods.model_dump(mode="json"), set(SHORT["bits"]) - set(asked)
+    shown = [
+        result
+        for result in results
+        if result.trial.parameters == methods.get(result.trial.method) and result.trial.bits not in hidden
+    ]
+    places = list(METHODS)
+    return sorted(shown, key=lambda result: (result.trial.seed, result.trial.bits, places.index(result.trial.method)))
 
 
 def summarise(
@@ -116,16 +117,16 @@ def summarise(
     """
     groups: dict[tuple[str, int], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.cell.method, result.cell.bits), []).append(result)
+        groups.setdefault((result.trial.method, result.trial.bits), []).append(result)
     summaries = {key: Summary(group) for key, group in groups.items()}
     bits = sorted({*BITS, *asked, *(length for _, length in groups)})
     most = max([seeds, SEEDS[setting], *(summary.seeds for summary in summaries.values())])
     return Table(setting, list(METHODS), bits, most, summaries, ceiling)
 
 
-def describe(workspace: Workspace) -> str:
+def describe(setting: Setting) -> str:
     """What the table is of."""
-    counts, embed = read_header(workspace.split)["counts"], read_json(workspace.embed / "embed.json")
+    counts, embed = read_header(setting.project.split)["counts"], Embeddings(setting.project.embed).header
     return (
         f"{counts['query']:,} queries, a gallery of {counts['gallery']:,}, {counts['train']:,} of them to learn from "
         f"without labels, with {embed['views']} augmented views each; {embed['backbone']} at {embed['image_size']} px, "
@@ -143,7 +144,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "over the seeds where there are several).",
         _main_table(table),
         _quoted_note(table),
-        "P@1000, precision within Hamming radius 2, and seconds of training on one thread, with other cells beside:",
+        "P@1000, precision within Hamming radius 2, and seconds of training on one thread, with other trials beside:",
         _more_table(table),
         _comparison(table),
         made_with(_call(table)),

@@ -1,4 +1,4 @@
-"""A stage does not outlive the DVC that started it. Knows nothing of what the stage does.
+"""A process does not outlive the one that started it, such as a stage its DVC. Knows nothing of what it does.
 
 DVC hands a signal on to nobody: without this, SIGTERM to `dvc repro` (a scheduler's, a closed IDE's) would leave a
 training behind that writes into outputs which the next `dvc repro` makes too.
@@ -10,24 +10,31 @@ import signal
 import sys
 
 PARENT = os.getppid()  # at import: whoever started this process
-DVC_ROOT = "DVC_ROOT"  # in the environment of what DVC starts; nobody else's process may end with its parent (nohup)
+DVC_ROOT = "DVC_ROOT"  # in the environment of what DVC starts
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def end_with_dvc() -> None:
-    """Have the kernel send this process SIGTERM when the DVC that started it ends, even by SIGKILL.
+    """`end_with_parent` for a stage that DVC started; any other process may outlive its parent (nohup).
 
-    On Linux alone; elsewhere, and in a process that DVC did not start, nothing happens. The stage must be DVC's own
-    child: some shells (Debian's sh) stay between the two, so every `cmd` in dvc.yaml begins with `exec`.
+    The stage must be DVC's own child: some shells (Debian's sh) stay between the two, so every `cmd` in dvc.yaml begins
+    with `exec`.
+    """
+    if DVC_ROOT in os.environ:
+        end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Have the kernel send this process SIGTERM when the one that started it ends, even by SIGKILL; on Linux alone.
 
     Raises:
-        SystemExit: DVC has ended already, while this process was starting.
+        SystemExit: that one has ended already, while this process was starting.
     """
-    if sys.platform != "linux" or DVC_ROOT not in os.environ:
+    if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != PARENT or _is_adopted():
-        print("stopped: the DVC that started this stage has ended", file=sys.stderr)
+        print("stopped: the process that started this one has ended", file=sys.stderr)
         sys.exit(128 + signal.SIGTERM)
 
 

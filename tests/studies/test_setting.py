@@ -9,8 +9,8 @@ from PIL import Image
 
 from nsh.data.split import read_header
 from nsh.errors import ConfigError, DataError
-from nsh.studies import workspace as module
-from nsh.studies.workspace import OUTPUTS, SETTINGS, STUDIES, prepare
+from nsh.studies import setting as module
+from nsh.studies.setting import OUTPUTS, SETTINGS, STUDIES, prepare
 from nsh.system.files import read_json
 
 ROOT = Path(__file__).parents[2]
@@ -58,22 +58,28 @@ def test_the_real_stages_run_in_the_folder_of_the_setting(project, params, monke
     """Without embed, which the pipeline's own tests run: it takes long, and is called as the others are."""
     monkeypatch.setattr(module, "STAGES", ("download", "split"))
     monkeypatch.setattr(module, "OUTPUTS", tuple(name for name in OUTPUTS if name.startswith("data/split/")))
-    workspace = prepare("tiny", TINY | {"backbone.weights": "none"}, params, root=Path("images"))
-    assert workspace.folder == STUDIES / "tiny"
-    assert read_header(workspace.split)["counts"] == {"train": 16, "query": 10, "gallery": 30}
-    written = yaml.safe_load((workspace.folder / "params.yaml").read_text())
+    setting = prepare("tiny", TINY | {"backbone.weights": "none"}, params, root=Path("images"))
+    assert setting.project.folder == STUDIES / "tiny"
+    assert read_header(setting.project.split)["counts"] == {"train": 16, "query": 10, "gallery": 30}
+    written = yaml.safe_load((setting.project.folder / "params.yaml").read_text())
     assert written["dataset"]["root"] == str(project / "images")
     assert written["backbone"]["image_size"] == 32
     assert not Path("data").exists()
+
+
+def read_root():
+    return Path(yaml.safe_load((STUDIES / "tiny/params.yaml").read_text())["dataset"]["root"])
 
 
 def test_what_is_made_is_not_made_again(project, params, stages):
     first = prepare("tiny", TINY, params, root=Path("images"))
     assert stages == ["download", "split", "embed"]
     assert prepare("tiny", TINY, params, root=Path("images")) == first
-    assert prepare("tiny", TINY, params, root=None) == first  # embedded already: the images need not be there
+    assert prepare("tiny", TINY, params, root=None) == first
+    assert read_root() == project / "images"  # of the call before
     Path("images").rename("moved")
     assert prepare("tiny", TINY, params, root=Path("moved")) == first
+    assert read_root() == project / "moved"
     assert len(stages) == 3
 
 
@@ -133,7 +139,7 @@ def test_elsewhere_there_are_no_stages(tmp_path, monkeypatch, params):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_are_parameters_that_exist(setting, params, project, stages):
-    assert prepare(setting, SETTINGS[setting], params, root=None).setting == setting
+    assert prepare(setting, SETTINGS[setting], params, root=None).name == setting
 
 
 def test_a_relative_module_path_holds_in_another_folder(monkeypatch):

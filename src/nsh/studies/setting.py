@@ -1,4 +1,4 @@
-"""Where the cells of a setting find their embeddings: made by the pipeline's own stages in a folder of their own.
+"""Settings: what trials are measured on, made by the pipeline's own stages in a folder of their own.
 
 .cache/studies/<setting>/ is a project without DVC: params.yaml, data/, and made.json, which says what data/ was made
 with. It is made again when parameters, code or images have changed. Knows no method.
@@ -33,7 +33,13 @@ OUTPUTS = [
         *(_EMBED.path("train"), _EMBED.views, _EMBED.path("query"), _EMBED.path("gallery"), _EMBED.header_path),
     )
 ]
-_BACKBONE = {"backbone.name": "mobilenet_v2", "backbone.resample": "bilinear", "embed.views": 8, "embed.seed": 0}
+_BACKBONE = {
+    "backbone.name": "mobilenet_v2",
+    "backbone.resample": "bilinear",
+    "embed.views": 8,
+    "embed.seed": 0,
+    "compute.device": "cpu",  # the encoder starts from embeddings that the CPU made, or needs minutes a trial
+}
 _WHOLE = {"split.gallery": None, "split.query": None, "split.seed": 0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "cifar10": {
@@ -57,39 +63,34 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Workspace:
+class Setting:
     """A setting, ready to be measured in.
 
     Attributes:
-        setting: its name.
-        folder: has data/split and data/embed, and takes the cells.
+        name: one of `SETTINGS`.
+        project: its folder, with params.yaml and data/.
         digest: of the split and the embeddings.
     """
 
-    setting: str
-    folder: Path
+    name: str
+    project: Project
     digest: str
 
     @property
-    def embed(self) -> Path:
-        """The embeddings."""
-        return Project(self.folder).embed
-
-    @property
-    def split(self) -> Path:
-        """The labels."""
-        return Project(self.folder).split
+    def trials(self) -> Path:
+        """The folder of the trials' folders."""
+        return self.project.folder / "trials"
 
 
-def prepare(setting: str, changes: Mapping[str, Any], params: Params, *, root: Path | None) -> Workspace:
+def prepare(name: str, changes: Mapping[str, Any], params: Params, *, root: Path | None) -> Setting:
     """Run download, split and embed for a setting, unless they were run for the same.
 
     Args:
-        setting: name of its folder.
+        name: of the setting and its folder.
         changes: its parameters, one of `SETTINGS`.
         params: everything else.
-        root: the user's images, as `dataset.root`; None for images that the download stage finds without, or that are
-            already embedded.
+        root: the user's images, as `dataset.root`; None for those of the call before, or images that the download stage
+            finds without.
 
     Raises:
         ConfigError: `root` is no folder, or the parameters break a rule.
@@ -97,19 +98,25 @@ def prepare(setting: str, changes: Mapping[str, Any], params: Params, *, root: P
     """
     if not PIPELINE.is_dir():
         raise ConfigError(f"{PIPELINE}/ is not here: run the command in the project's folder")
-    if root is not None:
-        if not root.is_dir():
-            raise ConfigError(f"{root} is no folder: give the folder that holds the images")
-        changes = {**changes, "dataset.root": str(root.resolve())}
-    chosen = change(params, changes)
-    folder, made = STUDIES / setting, describe(chosen, root=root)
-    if not _is_made(folder, made):
-        (folder / "made.json").unlink(missing_ok=True)
-        write_text(folder / "params.yaml", yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False))
+    if root is not None and not root.is_dir():
+        raise ConfigError(f"{root} is no folder: give the folder that holds the images")
+    project = Project(STUDIES / name)
+    written = project.folder / "params.yaml"
+    place = _read_root(written) if root is None else str(root.resolve())
+    chosen = change(params, changes if place is None else {**changes, "dataset.root": place})
+    write_text(written, yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False))
+    made = describe(chosen, root=root)
+    if not _is_made(project.folder, made):
+        (project.folder / "made.json").unlink(missing_ok=True)
         for stage in STAGES:
-            _run_stage(stage, folder)
-        finish(folder, made)
-    return Workspace(setting, folder, _digest_outputs(read_json(folder / "made.json")))
+            _run_stage(stage, project.folder)
+        finish(project.folder, made)
+    return Setting(name, project, _digest_outputs(read_json(project.folder / "made.json")))
+
+
+def _read_root(params: Path) -> str | None:
+    """Where the images lay at the call before, which trials read some of; None at the first call."""
+    return str(yaml.safe_load(params.read_text(encoding="utf-8"))["dataset"]["root"]) if params.is_file() else None
 
 
 def describe(params: Params, *, root: Path | None) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""Evaluate: codes of a pair and the split's labels -> its figures and curves (see `nsh.project.results`)."""
+
+from nsh.core.manifest import read_codes
+from nsh.core.metrics import PROTOCOL, evaluate
+from nsh.core.metrics.coded import count_parts, find_nearest, place_codes
+from nsh.data.split import read_header, read_part
+from nsh.errors import CodesError
+from nsh.project.paths import PairFiles, Project
+from nsh.project.results import write_measured
+from nsh.system.progress import Progress, no_progress
+
+
+def evaluate_codes(
+    project: Project, files: PairFiles, *, k: int, threads: int, progress: Progress = no_progress
+) -> None:
+    """Search the gallery's codes with the queries', exactly, and write what is measured.
+
+    Args:
+        project: its split is read.
+        files: of the pair; its codes and its history are read, figures and curves are written.
+        k: ranks looked at.
+        threads: blocks of queries worked on at once; no figure depends on it.
+        progress: shows the blocks.
+
+    Raises:
+        CodesError: the codes are not there, are of two encoders, or not of the split's images.
+    """
+    pair, split = files.pair, read_header(project.split)
+    codes = {part: read_codes(files.codes / part) for part in ("query", "gallery")}
+    encoders = [codes[part].header["encoder_sha256"] for part in codes]
+    if encoders[0] != encoders[1]:
+        raise CodesError(
+            f"query and gallery codes of {pair.key} are of two encoders: run `dvc repro encode@{pair.key}`"
+        )
+    rows = {part: read_part(project.split, part) for part in codes}
+    query, gallery = (place_codes(codes[part], rows[part].ids, rows[part].labels) for part in codes)
+    arrays = query.codes.codes, gallery.codes.codes, query.labels, gallery.labels
+    evaluation = evaluate(*arrays, bits=pair.bits, k=k, threads=threads, progress=progress)
+    nearest = find_nearest(query, gallery, seed=split["seed"])
+    protocol = {"method": pair.method, "bits": pair.bits, "k": k, **PROTOCOL, **count_parts(query, gallery)}
+    protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_sha256": encoders[1]}
+    write_measured(files, evaluation, nearest, protocol=protocol)
