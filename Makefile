@@ -125,7 +125,7 @@ ui: setup  ## Compare runs in the browser (mlflow ui)
 bench: setup  ## Run every benchmark; each prints ratios against a rival of the same run
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
 
-# Results of cells are kept, so a second call measures what is new, and a cut one goes on. See --help of nsh.studies.table.
+# Results of trials are kept, so a second call measures what is new, and a cut one goes on. See --help of nsh.studies.table.
 SETTING ?= cifar10
 STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS))
 CHOSEN = $(if $(METHODS),--methods $(METHODS))
@@ -147,5 +147,5 @@ figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make
 	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(CHOSEN)
 
 .PHONY: clean
-clean:  ## Remove scratch and caches; data, models, results and the studies' cells stay
+clean:  ## Remove scratch and caches; data, models, results and the studies' trials stay
 	rm -rf .cache/nsh .cache/coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

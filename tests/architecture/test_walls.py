@@ -41,7 +41,11 @@ FORBIDDEN = [
     ("reports", "torch"),
     ("tracking", "nsh.data"),
     ("tracking", "nsh.training"),
+    ("stages", "nsh.config"),
+    ("stages", "nsh.tracking"),
+    ("studies", "nsh.export"),
     ("studies", "nsh.serving"),
+    ("studies", "nsh.tracking"),
     ("terminal", "nsh.config"),
     ("cli", "dvc"),
 ]

@@ -10,10 +10,10 @@ from nsh.methods import create
 from nsh.methods.nsh import Nsh
 from nsh.project.paths import Pair, PairFiles
 from nsh.reports import paper
+from nsh.reports.summary import Summary
 from nsh.stages.train import train_head
 from nsh.studies import ablation as module
 from nsh.studies.ablation import BITS, VARIANTS, ablation_markdown, make_groups
-from nsh.studies.summary import Summary
 from nsh.training.loop import CachedViewLoop
 
 PRINTED = {"NSH": 0.706, "(i)": 0.323, "(ii)": 0.686, "(iii)": 0.489, "(iv)": 0.606, "(v)": 0.641, "(vi)": 0.689}

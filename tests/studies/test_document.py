@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from nsh.reports.summary import Summary
 from nsh.studies.document import PAGE, RAW, made_with, mean_text, write_raw, write_section
-from nsh.studies.summary import Summary
 from nsh.studies.trials import make_trial, read_results, select
 
 
@@ -52,7 +52,7 @@ def test_raw_figures_are_one_row_a_trial(project, quick, setting, leave):
     assert text.startswith("method,bits,seed,mAP_at_1000,P_at_1000,P_at_H2,train_seconds\n")
     rows = list(csv.DictReader(text.splitlines()))
     assert [(row["method"], row["bits"], row["seed"]) for row in rows] == [("itq", "8", "0"), ("itq", "8", "1")]
-    assert float(rows[1]["mAP_at_1000"]) == pytest.approx(results[1].figures["mAP_at_1000"], abs=1e-6)
+    assert float(rows[1]["mAP_at_1000"]) == pytest.approx(results[1].metrics["mAP_at_1000"], abs=1e-6)
 
 
 def git(*arguments):

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from nsh.core.codes import unpack
+from nsh.core.manifest import read_codes
 from nsh.data.split import read_part
 from nsh.errors import DataError, TrainingError
 from nsh.methods import TrainingData, create
 from nsh.project.embeddings import Embeddings
-from nsh.project.paths import Pair, PairFiles, Project
+from nsh.project.paths import Pair, PairFiles
 from nsh.project.results import read_measured
 from nsh.studies import measure as module
 from nsh.studies.measure import main
@@ -48,7 +49,14 @@ def run(monkeypatch, setting):
     return run
 
 
-def test_a_trial_is_the_method_s_head_searched_exactly(run, setting):
+def test_a_trial_is_the_method_s_head_searched_exactly(run, setting, monkeypatch):
+    codes, evaluate = {}, module.evaluate_codes
+
+    def look(project, files, **options):
+        codes.update({part: unpack(read_codes(files.codes / part).codes, bits=12) for part in ("query", "gallery")})
+        evaluate(project, files, **options)
+
+    monkeypatch.setattr(module, "evaluate_codes", look)
     folder = run(ITQ)
     assert {path.name for path in folder.iterdir()} == KEPT
     assert {name: read_json(folder / "trial.json")[name] for name in ITQ} == ITQ
@@ -60,14 +68,16 @@ def test_a_trial_is_the_method_s_head_searched_exactly(run, setting):
     data = TrainingData(*embeddings.read_training())
     head = create("itq", {"iterations": 5}).fit(data, bits=12, seed=3, report=lambda row: None, loop=None).eval()
     parts = {part: read_part(setting.project.split, part) for part in ("query", "gallery")}
-    with torch.no_grad():
-        logits = {part: head(torch.from_numpy(np.array(embeddings.read(part)))).numpy() for part in parts}
-    assert min(np.abs(part).min() for part in logits.values()) > 1e-5  # no bit hangs on a kernel's rounding
-    bits = {part: logits[part] > 0 for part in parts}
-    assert np.array_equal(unpack(np.load(folder / "query.npy"), bits=12), bits["query"])
+    for part in parts:
+        with torch.no_grad():
+            logits = head(torch.from_numpy(np.array(embeddings.read(part)))).numpy()
+        clear = np.abs(logits) > 1e-3 * np.abs(logits).max()  # above what two kernels may round otherwise
+        assert clear.mean() > 0.9
+        assert np.array_equal(codes[part][clear], (logits > 0)[clear])
+    assert np.array_equal(unpack(np.load(folder / "query.npy"), bits=12), codes["query"])
     expected = [
-        average_precision(codes, labels, bits["gallery"], parts["gallery"].labels)
-        for codes, labels in zip(bits["query"], parts["query"].labels, strict=True)
+        average_precision(code, labels, codes["gallery"], parts["gallery"].labels)
+        for code, labels in zip(codes["query"], parts["query"].labels, strict=True)
     ]
     found = read_measured(PairFiles(folder, Pair("itq", 12)))
     assert found.average_precision == pytest.approx(expected, abs=1e-6)
@@ -97,11 +107,10 @@ def test_a_method_that_cannot_leaves_nothing(run, setting):
     assert list(setting.trials.iterdir()) == []
 
 
-def test_images_that_are_gone_are_said(run, setting, tmp_path):
+def test_images_that_are_gone_are_said(run, setting):
     """An encoder is held against torch on images, which must be there still."""
     text = (setting.project.folder / "params.yaml").read_text()
     (setting.project.folder / "params.yaml").unlink()
     (setting.project.folder / "params.yaml").write_text(text.replace("/images", "/absent"))
     with pytest.raises(DataError, match="absent"):
         run(ITQ)
-    assert Project(tmp_path)

@@ -5,8 +5,8 @@ import pytest
 
 from nsh.config import change
 from nsh.errors import TrainingError
+from nsh.reports.summary import Summary
 from nsh.studies import sweep as module
-from nsh.studies.summary import Summary
 from nsh.studies.sweep import PARAMETERS, SHORT_METHODS, Point, make_groups, make_panels
 from nsh.studies.trials import make_trial
 

@@ -5,11 +5,11 @@ Only what was measured is shown; the paper's numbers stand beside ours where dat
 
 from collections.abc import Sequence
 
-from nsh.core.metrics import Difference, bootstrap_interval, paired_difference
 from nsh.project.results import Measured
 from nsh.reports import paper
 from nsh.reports.heading import Heading
 from nsh.reports.numbers import printed_for
+from nsh.reports.summary import Summaries, Summary, compare_with_rivals, difference, find_best
 
 PICTURES = {
     "retrieval.png": "Queries drawn at random (left) and the ten nearest of the gallery",
@@ -59,13 +59,13 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
     }
     if not all(name in item.metrics for item in measured for name in names.values()):
         return "The images have no labels, so no figure says which results are right; the figures below need none."
-    best = _best(measured, f"mAP_at_{k}")
+    summaries = _summarise(measured)
     printed = {item.key: printed_for(item, heading).get(f"mAP_at_{k}") for item in measured}
     with_paper = any(value is not None for value in printed.values())
     rows = [["float embedding, cosine", "", *(_four(heading.ceiling.get(name)) for name in names.values())]]
     for item in measured:
         figures = [_four(item.metrics[name]) for name in names.values()]
-        figures[0] = _mark(figures[0], item, best[item.bits])
+        figures[0] = _mark(figures[0], item, summaries, metric=f"mAP_at_{k}")
         rows.append([item.method, str(item.bits), *figures])
     header = ["method", "bits", *names]
     if with_paper:
@@ -79,25 +79,28 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
     )
 
 
-def _mark(figure: str, item: Measured, best: Measured) -> str:
+def _summarise(measured: Sequence[Measured]) -> Summaries:
+    """One training each."""
+    return {(item.method, item.bits): Summary([item]) for item in measured}
+
+
+def _mark(figure: str, item: Measured, summaries: Summaries, *, metric: str) -> str:
     """The best is bold, a tie with it marked; a single query tells nothing."""
-    if item is best:
+    best = find_best(summaries, item.bits, metric=metric)
+    if best is None or best == item.method:
         return f"**{figure}**"
-    queries = best.average_precision, item.average_precision
-    return f"{figure} **≈**" if len(queries[0]) > 1 and paired_difference(*queries).is_tie else figure
+    if len(item.average_precision) < 2:
+        return figure
+    found = difference(summaries[best, item.bits], summaries[item.method, item.bits], metric=metric)
+    return f"{figure} **≈**" if found.is_tie else figure
 
 
 def _significance(measured: Sequence[Measured], heading: Heading) -> str:
     """NSH against its best rival, at each length where both are there."""
-    metric, lines = f"mAP_at_{heading.k}", []
+    metric = f"mAP_at_{heading.k}"
     if not all(metric in item.metrics and len(item.average_precision) > 1 for item in measured):
         return ""
-    ours = _best([item for item in measured if paper.is_ours(item.method)], metric)
-    rivals = _best([item for item in measured if not paper.is_ours(item.method)], metric)
-    for bits in sorted(ours.keys() & rivals.keys()):
-        first, second = ours[bits].average_precision, rivals[bits].average_precision
-        found, interval = paired_difference(first, second), bootstrap_interval(first, second, seed=0)
-        lines.append(f"- {bits} bits: {lead(ours[bits].method, rivals[bits].method, found, interval)}")
+    lines = compare_with_rivals(_summarise(measured), metric=metric)
     if not lines:
         return ""
     return (
@@ -159,21 +162,6 @@ def _compare_protocol(heading: Heading) -> str:
         f"{backbones}, and so do the images: {counts['query']:,} queries and a gallery of {counts['gallery']:,} here, "
         f"{queries:,} and {gallery:,} there."
     )
-
-
-def _best(measured: Sequence[Measured], metric: str) -> dict[int, Measured]:
-    """The best pair at each code length."""
-    best: dict[int, Measured] = {}
-    for item in measured:
-        if item.bits not in best or item.metrics[metric] > best[item.bits].metrics[metric]:
-            best[item.bits] = item
-    return best
-
-
-def lead(first: str, second: str, found: Difference, interval: tuple[float, float]) -> str:
-    """How far one method is ahead of another, with the interval of that difference."""
-    low, high = interval
-    return f"{first} − {second} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{', a tie' if found.is_tie else ''}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

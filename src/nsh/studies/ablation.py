@@ -13,6 +13,7 @@ from typing import Any
 from nsh.config import Params, read_params
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
+from nsh.reports.summary import Summary, difference
 from nsh.studies.command import (
     make_call,
     open_measuring_parser,
@@ -22,8 +23,7 @@ from nsh.studies.command import (
     summarise_groups,
 )
 from nsh.studies.document import made_with, mean_text, write_raw, write_section
-from nsh.studies.summary import Summary, difference
-from nsh.studies.trials import Trial, make_trial
+from nsh.studies.trials import Result, Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = (16, 32, 64)
@@ -60,7 +60,7 @@ VARIANTS = (
     Variant("NSH, ours", {}),
 )
 
-Found = Mapping[tuple[str, int], Summary]  # by name of the variant and bits; without what is not measured
+Found = Mapping[tuple[str, int], Summary[Result]]  # by name of the variant and bits; without what is not measured
 
 
 def main() -> None:

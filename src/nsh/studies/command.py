@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from nsh.config import Params
 from nsh.errors import TrainingError
+from nsh.reports.summary import Summary
 from nsh.studies.runner import run_trials
 from nsh.studies.setting import SETTINGS, Setting, prepare
-from nsh.studies.summary import Summary
-from nsh.studies.trials import Trial, read_results, select
+from nsh.studies.trials import Result, Trial, read_results, select
 from nsh.terminal import say
 
 Key = TypeVar("Key")
@@ -55,7 +55,7 @@ def run(trials: Sequence[Trial], setting: Setting, arguments: argparse.Namespace
 
 def summarise_groups(
     make_groups: Callable[[int], Groups[Key]], setting: Setting, *, seeds: int
-) -> tuple[dict[Key, Summary], int]:
+) -> tuple[dict[Key, Summary[Result]], int]:
     """What is measured of a study's groups, and over how many seeds.
 
     Trials with the parameters of params.yaml are the table's too, whose seeds are its own affair.

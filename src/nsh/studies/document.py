@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nsh.reports.summary import Summary
 from nsh.studies.setting import SETTINGS
-from nsh.studies.summary import Summary
 from nsh.studies.trials import Result
 from nsh.system.files import write_bytes, write_text
 
@@ -41,7 +41,7 @@ def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, column
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*columns, "bits", "seed", *FIGURES])
     for values, result in rows:
-        figures = [f"{result.figures[figure]:.6g}" for figure in FIGURES]
+        figures = [f"{result.metrics[figure]:.6g}" for figure in FIGURES]
         writer.writerow([*values, result.trial.bits, result.trial.seed, *figures])
     write_text(RAW / f"{name}.csv", text.getvalue())
 
@@ -53,7 +53,7 @@ def write_picture(name: str, png: bytes, *, caption: str) -> str:
     return f"![{caption}]({path.relative_to(PAGE.parent).as_posix()})\n\n*{caption}*"
 
 
-def mean_text(summary: Summary | None, name: str, *, seeds: int) -> str:
+def mean_text(summary: Summary[Result] | None, name: str, *, seeds: int) -> str:
     """A figure over the seeds with its spread; how many there are where it is not the `seeds` that there should be."""
     if summary is None:
         return MISSING

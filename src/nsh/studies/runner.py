@@ -87,7 +87,7 @@ class _Process:
         if result is None:
             return f"{self.trial.name}: its results are gone"
         return (
-            f"{self.trial.name}: mAP@{K} {result.figures[f'mAP_at_{K}']:.4f}, trained in {result.train_seconds:.1f} s"
+            f"{self.trial.name}: mAP@{K} {result.metrics[f'mAP_at_{K}']:.4f}, trained in {result.train_seconds:.1f} s"
         )
 
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from nsh.config import Params, read_params
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.reports.pictures import to_png
+from nsh.reports.summary import Summary
 from nsh.studies.command import (
     make_call,
     open_measuring_parser,
@@ -22,8 +23,7 @@ from nsh.studies.command import (
 )
 from nsh.studies.document import made_with, mean_text, write_picture, write_raw, write_section
 from nsh.studies.pictures import Panel, draw_sweep
-from nsh.studies.summary import Summary
-from nsh.studies.trials import Trial, make_trial
+from nsh.studies.trials import Result, Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = 32
@@ -51,7 +51,7 @@ class Point(NamedTuple):
     value: Any
 
 
-Found = Mapping[Point, Summary]  # without what is not measured
+Found = Mapping[Point, Summary[Result]]  # without what is not measured
 
 
 def main() -> None:
@@ -139,7 +139,7 @@ def _methods(varied: str) -> tuple[str, ...]:
     return SHORT_METHODS if varied in SHORT else ("nsh",)
 
 
-def _height(summary: Summary | None) -> tuple[float, float] | None:
+def _height(summary: Summary[Result] | None) -> tuple[float, float] | None:
     return None if summary is None else (summary.mean(METRIC), summary.deviation(METRIC) or 0.0)
 
 

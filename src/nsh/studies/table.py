@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsh.config import Params, read_params
-from nsh.core.metrics import Difference
 from nsh.data.split import read_header
 from nsh.methods import METHODS
 from nsh.project.embeddings import Embeddings
 from nsh.reports import paper
-from nsh.reports.markdown import lead, markdown_table
+from nsh.reports.markdown import markdown_table
+from nsh.reports.summary import Summaries, Summary, compare_with_rivals, difference, find_best
 from nsh.studies.ceiling import measure_ceiling
 from nsh.studies.command import make_call, open_measuring_parser, open_setting, raise_failures, run
 from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
 from nsh.studies.setting import Setting
-from nsh.studies.summary import Summary, difference, interval
 from nsh.studies.sweep import SHORT
 from nsh.studies.trials import Result, Trial, make_trial, read_results
 from nsh.system.command import run_command
@@ -38,21 +37,8 @@ class Table:
     methods: Sequence[str]
     bits: Sequence[int]  # the columns
     seeds: int  # that each should have
-    summaries: Mapping[tuple[str, int], Summary]  # by method and bits; missing where nothing is measured
+    summaries: Summaries  # missing where nothing is measured
     ceiling: Mapping[str, float]
-
-    def best(self, bits: int, methods: Sequence[str]) -> str | None:
-        """The method with the highest mean, None if none of them is measured."""
-        there = [method for method in methods if (method, bits) in self.summaries]
-        return max(there, key=lambda method: self.summaries[method, bits].mean(METRIC), default=None)
-
-    def compare(self, first: str, second: str, bits: int) -> Difference:
-        """How far the first of two measured methods is ahead."""
-        return difference(self.summaries[first, bits], self.summaries[second, bits], metric=METRIC)
-
-    def interval(self, first: str, second: str, bits: int) -> tuple[float, float]:
-        """The interval of that difference over queries."""
-        return interval(self.summaries[first, bits], self.summaries[second, bits])
 
 
 def main() -> None:
@@ -196,13 +182,7 @@ def _more_table(table: Table) -> str:
 
 def _comparison(table: Table) -> str:
     """NSH against the best rival, at each length where both are measured."""
-    lines = []
-    for bits in table.bits:
-        ours = table.best(bits, [method for method in table.methods if paper.is_ours(method)])
-        rival = table.best(bits, [method for method in table.methods if not paper.is_ours(method)])
-        if ours is not None and rival is not None:
-            found, interval = table.compare(ours, rival, bits), table.interval(ours, rival, bits)
-            lines.append(f"- {bits} bits: {lead(ours, rival, found, interval)}")
+    lines = compare_with_rivals(table.summaries, metric=METRIC)
     if not lines:
         return ""
     return (
@@ -222,16 +202,16 @@ def _best_first(table: Table) -> list[str]:
 
 
 def _mean(table: Table, method: str, bits: int) -> str:
-    summary, best = table.summaries.get((method, bits)), table.best(bits, table.methods)
+    summary, best = table.summaries.get((method, bits)), find_best(table.summaries, bits, metric=METRIC)
     if summary is None or best is None:
         return MISSING
     text = mean_text(summary, METRIC, seeds=table.seeds)
     if method == best:
         return f"**{text}**"
-    return f"{text} **≈**" if table.compare(best, method, bits).is_tie else text
+    return f"{text} **≈**" if difference(table.summaries[best, bits], summary, metric=METRIC).is_tie else text
 
 
-def _plain(summary: Summary | None, name: str) -> str:
+def _plain(summary: Summary[Result] | None, name: str) -> str:
     if summary is None:
         return MISSING
     return f"{summary.mean(name):.0f}" if name == "train_seconds" else f"{summary.mean(name):.3f}"

@@ -66,10 +66,15 @@ class Result:
         """Figures, curves and history, as of a pair of the pipeline."""
         return read_measured(PairFiles(self.folder, Pair(self.trial.method, self.trial.bits)))
 
-    @cached_property
-    def figures(self) -> dict[str, float]:
+    @property
+    def metrics(self) -> dict[str, float]:
         """Those of `nsh.core.metrics`, and train_seconds."""
         return self.measured.metrics | {"train_seconds": self.train_seconds}
+
+    @property
+    def average_precision(self) -> NDArray[np.float64]:
+        """Of each query, float64 [queries]."""
+        return self.measured.average_precision
 
     def query_codes(self) -> NDArray[np.uint8]:
         """The queries' packed codes, uint8 [queries, ceil(bits / 8)]."""
