@@ -10,7 +10,8 @@ from pathlib import Path
 from nsh.config import read_params
 from nsh.methods import create
 from nsh.project.paths import Project
-from nsh.stages.train import open_loop, train_head
+from nsh.stages.loops import open_loop
+from nsh.stages.train import train_head
 from nsh.system.command import run_stage
 from nsh.system.progress import no_progress
 from nsh.terminal import show_progress, take_pair
@@ -29,18 +30,20 @@ def main() -> None:
     if tunes and start_missing_ranks(train.finetune.ranks, batch=batch, device=device):
         return
     rank = this_rank() if tunes else 0  # of those that train heads alone, each does so for itself
-    progress = no_progress if rank else show_progress
     tuning = {
         "backbone": params.backbone.model_dump(exclude={"weights"}),
         "data_set": params.dataset.model_dump(exclude={"exclude"}),
         "recipe": train.finetune.model_dump(exclude={"ranks"}),
         "workers": params.compute.threads,
     }
-    settings = {"threads": train.threads, "device": device, "progress": progress}
     with nullcontext(lambda record: None) if rank else training_run(Path(), params, pair=pair) as report:
-        loop, network = open_loop(project, mode=train.mode, tuning=tuning, **settings)
-        files = project.of(pair)
-        train_head(project, files, method=method, seed=train.seed, loop=loop, network=network, report=report)
+        shown = {"device": device, "progress": no_progress if rank else show_progress}
+        loop, network = open_loop(project, mode=train.mode, tuning=tuning, threads=train.threads, **shown)
+        settings = {"seed": train.seed, "threads": train.threads, "loop": loop, "network": network, "report": report}
+        trained = train_head(project, project.of(pair), method=method, **settings)
+    if not rank:
+        loop.clear()  # not before: a process that dies between the two would have trained for nothing
+        print(f"{project.of(pair).model}: {trained} on {device} with {train.threads} thread(s)")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,8 @@ def test_every_variant_can_be_trained_and_is_shown(command, monkeypatch, setting
         for place, trial in enumerate(trials):
             files = PairFiles(tmp_path / f"{place}", Pair("nsh", trial.bits))
             loop, method = CachedViewLoop(cache=tmp_path / "cache", threads=1), create("nsh", trial.parameters)
-            trained = train_head(setting.project, files, method=method, seed=0, loop=loop, report=lambda record: None)
+            fixed = {"seed": 0, "threads": 1, "loop": loop, "report": lambda record: None}
+            trained = train_head(setting.project, files, method=method, **fixed)
             assert len(trained.history) == 1
         leave(trials)
         return []

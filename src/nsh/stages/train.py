@@ -1,8 +1,5 @@
 """Train: data/embed -> head.pt, backbone.pt and history.json of a pair."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
-
 from torch import nn
 
 from nsh.backbones.tuned import watch_changes
@@ -11,36 +8,6 @@ from nsh.project.embeddings import Embeddings
 from nsh.project.paths import PairFiles, Project
 from nsh.training.finetune.ranks import this_rank
 from nsh.training.fit import Trained, fit
-from nsh.training.loop import CachedViewLoop
-
-
-class KeepingLoop(Loop, Protocol):
-    """A loop that keeps partial state until what it trained is on the disk."""
-
-    @property
-    def threads(self) -> int: ...  # noqa: D102
-    @property
-    def device(self) -> str: ...  # noqa: D102
-    def clear(self) -> None: ...  # noqa: D102
-
-
-def open_loop(
-    project: Project, *, mode: str, tuning: Mapping[str, Any], **settings: Any
-) -> tuple[KeepingLoop, nn.Module | None]:
-    """The loop that `mode` asks for, and the network whose weights it changes; None where it changes none.
-
-    Args:
-        project: whose backbone and images fine-tuning reads, and whose cache takes the partial state.
-        mode: "frozen" or "finetune".
-        tuning: what only `nsh.stages.tuning.open_tuning` takes.
-        settings: threads, device and progress.
-    """
-    settings |= {"cache": project.cache("train")}
-    if mode == "frozen":
-        return CachedViewLoop(**settings), None
-    from nsh.stages.tuning import open_tuning  # slow to import
-
-    return open_tuning(project, **tuning, **settings)
 
 
 def train_head(
@@ -49,7 +16,8 @@ def train_head(
     *,
     method: Method,
     seed: int,
-    loop: KeepingLoop,
+    threads: int,
+    loop: Loop,
     network: nn.Module | None = None,
     report: Report,
 ) -> Trained:
@@ -60,7 +28,8 @@ def train_head(
         files: of the pair, to be written.
         method: what is fitted.
         seed: of all that is drawn.
-        loop: runs the methods that learn by gradient, on as many threads as all others use.
+        threads: of torch; a head is the same only for the same number.
+        loop: runs the methods that learn by gradient.
         network: whose weights the loop changes, if it changes any.
         report: gets every record of the history as it is made.
 
@@ -69,9 +38,7 @@ def train_head(
         TrainingError: the method cannot be trained on them.
     """
     find_changes, data = watch_changes(network), TrainingData(*Embeddings(project.embed).read_training())
-    trained = fit(method, data, bits=files.pair.bits, seed=seed, threads=loop.threads, loop=loop, report=report)
+    trained = fit(method, data, bits=files.pair.bits, seed=seed, threads=threads, loop=loop, report=report)
     if network is None or this_rank() == 0:
         trained.write(files, changes=find_changes())
-        loop.clear()  # not before: a process that dies between the two would have trained for nothing
-        print(f"{files.model}: {trained} on {loop.device} with {loop.threads} thread(s)")
     return trained

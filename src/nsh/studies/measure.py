@@ -66,7 +66,7 @@ def measure(
     # Partial state dies with the folder: a training that goes on from a checkpoint would not know its seconds.
     loop = CachedViewLoop(cache=new.cache("train"), threads=1)
     trained = train_head(
-        setting, files, method=create(method, parameters), seed=seed, loop=loop, report=lambda record: None
+        setting, files, method=create(method, parameters), seed=seed, threads=1, loop=loop, report=lambda record: None
     )
     export_encoder(setting, files, parameters=parameters, data_set=data_set, threads=1)
     encode_split(setting, files, data_set=data_set, device="cpu", threads=1, batch=params.encode.batch)
