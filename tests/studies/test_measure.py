@@ -112,5 +112,5 @@ def test_images_that_are_gone_are_said(run, setting):
     text = (setting.project.folder / "params.yaml").read_text()
     (setting.project.folder / "params.yaml").unlink()
     (setting.project.folder / "params.yaml").write_text(text.replace("/images", "/absent"))
-    with pytest.raises(DataError, match="absent"):
+    with pytest.raises(DataError, match="cannot be read any more"):
         run(ITQ)
