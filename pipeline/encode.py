@@ -14,7 +14,7 @@ def main() -> None:
     encode_split(
         project,
         project.of(pair),
-        data_set=params.dataset.model_dump(exclude={"exclude"}),
+        data_set=params.dataset,
         device=params.compute.device,
         threads=params.compute.threads,
         batch=params.encode.batch,

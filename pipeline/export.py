@@ -19,7 +19,7 @@ def main() -> None:
         project,
         project.of(pair),
         parameters=params.methods.model_dump().get(pair.method, {}),
-        data_set=params.dataset.model_dump(exclude={"exclude"}),
+        data_set=params.dataset,
         smaller=None if params.export.precision == "fp32" else params.export.model_dump(),
         threads=params.compute.threads,
         progress=show_progress,

@@ -32,7 +32,7 @@ def main() -> None:
     rank = this_rank() if tunes else 0  # of those that train heads alone, each does so for itself
     tuning = {
         "backbone": params.backbone.model_dump(exclude={"weights"}),
-        "data_set": params.dataset.model_dump(exclude={"exclude"}),
+        "data_set": params.dataset,
         "recipe": train.finetune.model_dump(exclude={"ranks"}),
         "workers": params.compute.threads,
     }

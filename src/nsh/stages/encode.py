@@ -1,11 +1,9 @@
 """Encode: encoder.onnx of a pair -> its codes of query and gallery, as production encodes. Needs no torch."""
 
 import shutil
-from collections.abc import Mapping
-from typing import Any
 
 from nsh.data.inventory import is_inventory
-from nsh.data.registry import open_images
+from nsh.data.registry import Choice, open_chosen
 from nsh.data.split import read_header, read_part
 from nsh.export.encoding import Part, PartEncoder
 from nsh.project.embeddings import Embeddings
@@ -20,7 +18,7 @@ def encode_split(
     project: Project,
     files: PairFiles,
     *,
-    data_set: Mapping[str, Any],
+    data_set: Choice,
     device: str,
     threads: int,
     batch: int,
@@ -31,7 +29,7 @@ def encode_split(
     Args:
         project: its images, split and embeddings are read.
         files: of the pair; its encoder is read, its codes are written.
-        data_set: "name", "root" and "labels" (see `nsh.data.registry.open_images`).
+        data_set: params.yaml's block `dataset`.
         device: where the encoder runs, unless it starts from embeddings.
         threads: cores to use; no code depends on it.
         batch: images or embeddings at a time; no code depends on it.
@@ -51,7 +49,7 @@ def encode_split(
         cache=Project(files.folder).cache("encode"),
         progress=progress,
     )
-    load, are_files = open_images(raw=project.raw, **data_set).image, is_inventory(project.raw / data_set["name"])
+    load, are_files = open_chosen(data_set, raw=project.raw).image, is_inventory(project.raw / data_set.name)
     made = {}
     for name in PARTS:
         rows = read_part(project.split, name)

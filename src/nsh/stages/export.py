@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from nsh.backbones.published import open_published
-from nsh.data.registry import open_images
+from nsh.data.registry import Choice, open_chosen
 from nsh.data.split import PARTS, read_header, read_part
 from nsh.export import parity
 from nsh.export.graph import save
@@ -27,7 +27,7 @@ def export_encoder(
     files: PairFiles,
     *,
     parameters: Mapping[str, Any],
-    data_set: Mapping[str, Any],
+    data_set: Choice,
     smaller: Mapping[str, Any] | None = None,
     threads: int,
     progress: Progress = no_progress,
@@ -38,7 +38,7 @@ def export_encoder(
         project: its images, weights, split and embeddings are read.
         files: of the pair; its head is read, encoder and parity are written.
         parameters: the method's.
-        data_set: "name", "root" and "labels" (see `nsh.data.registry.open_images`).
+        data_set: params.yaml's block `dataset`.
         smaller: settings of `nsh.export.joined.make_smaller`; None keeps the backbone in float32.
         threads: of torch and onnxruntime.
         progress: shows the batches.
@@ -69,7 +69,7 @@ def export_encoder(
     return made
 
 
-def _open_split(project: Project, data_set: Mapping[str, Any], *, size: int, resample: str) -> SplitImages:
+def _open_split(project: Project, data_set: Choice, *, size: int, resample: str) -> SplitImages:
     parts = {part: read_part(project.split, part) for part in PARTS}
-    load = open_images(raw=project.raw, **data_set).image
+    load = open_chosen(data_set, raw=project.raw).image
     return SplitImages(load=load, size=size, resample=resample, parts=parts)

@@ -8,7 +8,7 @@ from torch import nn
 
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.backbones.published import open_published
-from nsh.data.registry import open_images
+from nsh.data.registry import Choice, open_chosen
 from nsh.data.split import read_header, read_part
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Project
@@ -22,7 +22,7 @@ def open_tuning(
     project: Project,
     *,
     backbone: Mapping[str, Any],
-    data_set: Mapping[str, Any],
+    data_set: Choice,
     recipe: Mapping[str, Any],
     workers: int,
     cache: Path,
@@ -35,7 +35,7 @@ def open_tuning(
     Args:
         project: its split, its embeddings and its published weights are read.
         backbone: "name", "image_size" and "resample" of what it sees.
-        data_set: "name", "root" and "labels" (see `nsh.data.registry.open_images`).
+        data_set: params.yaml's block `dataset`.
         recipe: the settings of `nsh.training.finetune.recipe.Recipe`.
         workers: threads that decode.
         cache: the folder for partial state.
@@ -55,7 +55,7 @@ def open_tuning(
     images = ImageFiles(
         ids=read_part(project.split, "train").ids,
         digest=split,
-        load=open_images(raw=project.raw, **data_set).image,
+        load=open_chosen(data_set, raw=project.raw).image,
         size=size,
         resample=resample,
         workers=workers,

@@ -62,14 +62,13 @@ def measure(
         NshError: the method cannot be trained on this data with these parameters, or its encoder is not torch's.
     """
     params, files = read_params(setting.folder / "params.yaml"), new.of(Pair(method, bits))
-    data_set = params.dataset.model_dump(exclude={"exclude"})
     # Partial state dies with the folder: a training that goes on from a checkpoint would not know its seconds.
     loop = CachedViewLoop(cache=new.cache("train"), threads=1)
     trained = train_head(
         setting, files, method=create(method, parameters), seed=seed, threads=1, loop=loop, report=lambda record: None
     )
-    export_encoder(setting, files, parameters=parameters, data_set=data_set, threads=1)
-    encode_split(setting, files, data_set=data_set, device="cpu", threads=1, batch=params.encode.batch)
+    export_encoder(setting, files, parameters=parameters, data_set=params.dataset, threads=1)
+    encode_split(setting, files, data_set=params.dataset, device="cpu", threads=1, batch=params.encode.batch)
     evaluate_codes(setting, files, k=K, threads=1)
     np.save(new.folder / "query.npy", read_codes(files.codes / "query").codes)
     files.parity.rename(new.folder / "parity.json")
