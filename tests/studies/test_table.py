@@ -98,8 +98,8 @@ def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, leav
     command("--methods", "itq", "--bits", "16", "--seeds", "1", "--jobs", "1")
     page = Path("docs/results.md").read_text()
     assert page.split("<!-- cifar10 -->")[1].strip() in capsys.readouterr().out
-    assert rows(page, "| itq |")[0][1].endswith("(1 of 3 seeds)**")
-    assert rows(page, "| lsh |")[0][1].endswith("(1 of 3 seeds)")  # measured before
+    assert "(1 of 3 seeds)" in rows(page, "| itq |")[0][1]
+    assert "(1 of 3 seeds)" in rows(page, "| lsh |")[0][1]  # measured before
     assert rows(page, "| nsh |")[0][1:4] == ["missing"] * 3
     raw = list(csv.DictReader(Path("docs/results/cifar10.csv").read_text().splitlines()))
     assert [(row["method"], row["bits"]) for row in raw] == [("itq", "16"), ("lsh", "16")]
