@@ -39,7 +39,7 @@ from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.loop import FineTuningLoop
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.run import Run
+from nsh.training.finetune.state import FineTuningState
 from nsh.training.reproducible import reproducible
 
 TARGET = 0.85
@@ -106,7 +106,7 @@ class Bench:
         fabric = open_fabric(self.device)
         self.images = TrainingImages.prepare(self.files, cache=cache / "images", fabric=fabric, progress=no_progress)
         module = FineTuning(self.network, self.objective, recipe=self.recipe, learning_rate=1e-5)
-        self.run = Run(module, fabric, folder=cache, facts={})
+        self.run = FineTuningState(module, fabric, folder=cache, facts={})
         self.batches = [
             np.arange(start, start + self.batch) for start in range(0, arguments.images - self.batch + 1, self.batch)
         ]

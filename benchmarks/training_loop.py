@@ -96,7 +96,7 @@ def run_bare(objective: Objective, pairs: Iterable[Pair], *, rate: float) -> Non
     optimiser = torch.optim.Adam(objective.parameters(), lr=rate, fused=True)
     for rows, first, second in pairs:
         optimiser.zero_grad()
-        objective.measure(rows, first, second)["loss"].backward()
+        objective.cached_loss(rows, first, second)["loss"].backward()
         optimiser.step()
 
 

@@ -18,7 +18,7 @@ from nsh.system.files import sha256_bytes
 from nsh.terminal import show_progress, take_no_arguments
 from nsh.training.device import choose_device
 from nsh.training.embed import embed_split
-from nsh.training.views import Feed
+from nsh.training.views import Embedder
 
 
 def main() -> None:
@@ -34,13 +34,13 @@ def main() -> None:
     images = open_images(raw=project.raw, **params.dataset.model_dump(exclude={"exclude"}))
     embed, batch, workers = open_embedder(backbone, graph, device=device), params.embed.batch, params.compute.threads
     size, dim = seen.image_size, backbone.dim
-    feed = Feed(
+    embedder = Embedder(
         load=images.image, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
     )
     parts = {part: read_part(project.split, part).ids for part in PARTS}
     cache, code = project.cache("embed"), source_sha256()
     embed_split(
-        parts, feed, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
+        parts, embedder, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
     )
 
 

@@ -35,7 +35,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CostLimits:
     """How much worse than float32 an encoder may be and still be registered as one that passed."""
 
     max_bit_flips: float  # share of all bits
@@ -48,7 +48,7 @@ def judge(
     *,
     gallery: Sample,
     query: Sample,
-    limits: Limits,
+    limits: CostLimits,
     threads: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _map(codes: NDArray[np.uint8], *, gallery: Sample, query: Sample, bits: int,
     return found.metrics[f"mAP_at_{count}"]
 
 
-def _past(flips: float, drop: float | None, limits: Limits) -> list[str]:
+def _past(flips: float, drop: float | None, limits: CostLimits) -> list[str]:
     past = []
     if flips > limits.max_bit_flips:
         past.append(f"{flips:.2%} of the bits are not fp32's, {limits.max_bit_flips:.2%} are allowed")

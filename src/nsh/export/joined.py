@@ -27,7 +27,7 @@ from nsh.system.progress import Progress, no_progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joined:
+class JoinedEncoder:
     """An encoder and what it was joined of.
 
     Attributes:
@@ -44,7 +44,7 @@ class Joined:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smaller:
+class SmallerEncoder:
     """An encoder of less precision.
 
     Attributes:
@@ -101,7 +101,7 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
 
 def join(
     head: HashHead, backbone: Backbone, *, changes: Path, embeddings: Embeddings, contract: EncoderContract
-) -> Joined:
+) -> JoinedEncoder:
     """Join a head with the backbone it was trained on.
 
     Args:
@@ -118,11 +118,11 @@ def join(
     if apply_changes(changes, backbone.network):
         graph = export_backbone(backbone, image_size=backbone.image_size)
         contract = _rename(contract, graph, "fine-tuned")
-    return Joined(encoder=join_head(graph, head, contract), graph=graph, head=head, contract=contract)
+    return JoinedEncoder(encoder=join_head(graph, head, contract), graph=graph, head=head, contract=contract)
 
 
 def make_smaller(
-    joined: Joined,
+    joined: JoinedEncoder,
     images: SplitImages,
     *,
     precision: str,
@@ -131,7 +131,7 @@ def make_smaller(
     max_mAP_drop: float,
     threads: int,
     progress: Progress = no_progress,
-) -> Smaller:
+) -> SmallerEncoder:
     """Join the same encoder with a backbone of less precision, and measure what that costs.
 
     Args:
@@ -151,14 +151,14 @@ def make_smaller(
     training = images.read(images.parts["train"].ids[:calibration])
     backbone = shrink(joined.graph, precision=precision, images=training)
     encoder = join_head(backbone, joined.head, _rename(joined.contract, backbone, precision))
-    limits = cost.Limits(max_bit_flips, max_mAP_drop)
+    limits = cost.CostLimits(max_bit_flips, max_mAP_drop)
     gallery, query = images.sample("gallery", cost.GALLERY), images.sample("query", cost.QUERY)
     found = cost.judge(
         joined.encoder, encoder, gallery=gallery, query=query, limits=limits, threads=threads, progress=progress
     )
     speed = cost.measure_speed(joined.encoder, encoder, images=training, threads=threads)
     speed |= {"megabytes": encoder.ByteSize() / 1e6, "megabytes_of_fp32": joined.encoder.ByteSize() / 1e6}
-    return Smaller(encoder=encoder, precision=precision, calibrated=len(training), cost=found, speed=speed)
+    return SmallerEncoder(encoder=encoder, precision=precision, calibrated=len(training), cost=found, speed=speed)
 
 
 def _rename(contract: EncoderContract, graph: onnx.ModelProto, how: str) -> EncoderContract:

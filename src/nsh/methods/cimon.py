@@ -86,7 +86,7 @@ class CimonObjective(Objective):
         self.weight = parameters.contrast
         self.temperature = parameters.temperature
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, semantic and contrast of two views of the images in `rows`."""
         codes = self.head(torch.cat([first, second])).tanh().chunk(2)
         guides = [one[rows][:, rows] for one in (self.first_guide, self.second_guide)]

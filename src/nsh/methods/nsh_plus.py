@@ -34,12 +34,12 @@ from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.closed_forms.whitening import discriminant_directions
 from nsh.objectives.contrast import ntxent
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.graphs.neighbours import share_neighbours
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.noise import Noise
 from nsh.objectives.sorting.softsort import affinity
 from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
 from nsh.ranges import Count, Positive, Several, Weight
@@ -147,12 +147,12 @@ class NshPlusObjective(Objective):
         self.head = head
         self.d_z = min(parameters.d_z, parameters.directions, head.dim)
         self.queue = Queue(parameters.queue, bits=head.bits, d_z=self.d_z)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
         self.loss = parameters
         self.views = views
         self.register_buffer("neighbours", neighbours, persistent=False)
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """The terms of a view of the images in `rows` and one of a neighbour each; the images' other view is left."""
         terms: dict[str, Tensor] = self(first, self.draw_neighbours(rows).to(first.device))
         return terms
@@ -169,7 +169,7 @@ class NshPlusObjective(Objective):
 
     def draw_neighbours(self, rows: Tensor) -> Tensor:
         """Any view of any neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""
-        which, view = self.draws.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
+        which, view = self.noise.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
         chosen = self.neighbours[rows, (which * self.neighbours.shape[1]).long().to(rows.device)]
         read = self.views[chosen.cpu().numpy(), (view * self.views.shape[1]).long().numpy()]
         return torch.from_numpy(read).float()

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.objectives.base import Objective, TrainingData
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.noise import Noise
 from nsh.ranges import Count, Positive, Several, Weight
 
 
@@ -50,14 +50,14 @@ class SghObjective(CleanObjective):
     def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Sgh, *, seed: int) -> None:
         super().__init__(head, data)
         self.decoder = nn.Linear(head.bits, head.dim)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
         self.alpha = parameters.alpha
         self.beta = parameters.beta
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Loss, reconstruction, length and size of embeddings from whose bits others are drawn, float32 [n, dim]."""
         logits = self.head(inputs)
-        bits = draw_bits(logits, self.draws.uniform(*logits.shape, device=logits.device))
+        bits = draw_bits(logits, self.noise.uniform(*logits.shape, device=logits.device))
         reconstruction = (self.decoder(bits) - self.head.standardise(targets)).square().sum() / (2 * len(inputs))
         length = functional.binary_cross_entropy_with_logits(logits, bits, reduction="sum") / len(inputs)
         weights = self.head.linear.weight, self.decoder.weight

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.objectives.base import Objective, TrainingData
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.noise import Noise
 from nsh.ranges import Count, Positive, Several
 
 POWER = 1.4  # of the similarity on an edge; the paper's
@@ -66,7 +66,7 @@ class TbhObjective(CleanObjective):
         )
         self.code_critic = nn.Linear(head.bits, 1)
         self.latent_critic = nn.Linear(parameters.latent, 1)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Loss, reconstruction and the critics' of embeddings from which others are made again, float32 [n, dim]."""
@@ -76,10 +76,10 @@ class TbhObjective(CleanObjective):
         mixed = self.convolution(self.latent(hidden).sigmoid())
         latents = (normalised_graph(bits) @ mixed).sigmoid()
         reconstruction = (self.decoder(latents) - self.head.standardise(targets)).square().sum() / 2
-        coins = (self.draws.uniform(*bits.shape, device=bits.device) > 0.5).to(bits.dtype)
+        coins = (self.noise.uniform(*bits.shape, device=bits.device) > 0.5).to(bits.dtype)
         critics = criticise(self.code_critic, bits, coins)
         critics = critics + criticise(
-            self.latent_critic, latents, self.draws.uniform(*latents.shape, device=latents.device)
+            self.latent_critic, latents, self.noise.uniform(*latents.shape, device=latents.device)
         )
         return {"loss": reconstruction + critics, "reconstruction": reconstruction, "critics": critics}
 

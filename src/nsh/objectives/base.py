@@ -84,7 +84,7 @@ class Objective(nn.Module):
         """The loss of two views of the same n images, float32 [n, d] each: scalars, "loss" first, then its terms."""
         raise NotImplementedError
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """What the loop over cached views calls: the same, of the images in the data's `rows`, int64 [n]."""
         terms: dict[str, Tensor] = self(first, second)
         return terms
@@ -99,7 +99,7 @@ class Objective(nn.Module):
             first: a view each of the images in `rows`, float32 [n, d].
             second: a view each of their `partners`, float32 [n, d].
         """
-        return self.measure(rows, first, second)
+        return self.cached_loss(rows, first, second)
 
     def partners(self, rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Rows of the images whose view is the second one in `tune`, int64 [n], drawn from `generator`: `rows`."""

@@ -82,7 +82,7 @@ class CleanObjective(Objective):
         self.head: StandardisedHead = head
         self.register_buffer("features", torch.from_numpy(data.features), persistent=False)
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """The terms of the clean images in `rows`."""
         return self.terms(self.features[rows], self.targets(rows))
 

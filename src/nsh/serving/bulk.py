@@ -33,9 +33,9 @@ from nsh.core.manifest import (
     read_document,
 )
 from nsh.errors import ConfigError, DataError
-from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
+from nsh.serving.arguments import ImageList
+from nsh.serving.by_content import EncodedImage, State, cut_batches, encode_batch
 from nsh.serving.encoder import BATCH, Encoder
-from nsh.serving.sources import ImageList
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_ordered
@@ -175,7 +175,7 @@ def _shard_rows(out: Path, images: int, share: Share) -> int:
     return min(SHARD_ROWS, -(-images // share.of))
 
 
-def _write(writer: CodesWriter, shard: int, encoded: list[Encoded]) -> None:
+def _write(writer: CodesWriter, shard: int, encoded: list[EncodedImage]) -> None:
     codes = [one.code for one in encoded if one.code is not None]
     nothing = np.empty((0, code_bytes(writer.plan.bits)), np.uint8)
     writer.write(shard, [one.entry for one in encoded], np.stack(codes) if codes else nothing)

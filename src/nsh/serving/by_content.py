@@ -17,8 +17,8 @@ from nsh.core.codes_writer import CodesWriter
 from nsh.core.former_codes import FormerCodes, Known
 from nsh.core.manifest import Entry
 from nsh.errors import UnreadableImage
+from nsh.serving.arguments import ImageList
 from nsh.serving.encoder import Encoder
-from nsh.serving.sources import ImageList
 from nsh.system.files import sha256_bytes
 
 State = Literal["kept", "new", "changed"]
@@ -27,7 +27,7 @@ LARGEST = 1 << 30
 """Bytes of a file that is read whole; a larger one has no digest, and is decoded from its place every time."""
 
 
-class Encoded(NamedTuple):
+class EncodedImage(NamedTuple):
     """One image, done."""
 
     entry: Entry
@@ -51,7 +51,7 @@ def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *
         yield from (Batch(ids[start : start + length], known) for start in range(0, len(ids), length))
 
 
-def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[Encoded]:
+def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[EncodedImage]:
     """Encode what is not known. A file is read once: its digest and its code are of the same bytes."""
     codes, digests = batch.known.codes, list[str | None]()
 
@@ -70,12 +70,12 @@ def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[Enco
     ]
 
 
-def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> Encoded:
+def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> EncodedImage:
     code = None if isinstance(result, UnreadableImage) else result
     if code is None:
         entry = replace(entry, status="error", error=str(result))
     former = known.entries.get(entry.id)
-    return Encoded(entry, code, "new" if former is None else "kept" if former == entry else "changed")
+    return EncodedImage(entry, code, "new" if former is None else "kept" if former == entry else "changed")
 
 
 def _read(path: Path) -> bytes | Path:

@@ -8,14 +8,14 @@ from nsh.tracking.committed import compare_with_commit
 from nsh.tracking.live import Report, training_run
 from nsh.tracking.recording import Outcome, record, sync
 from nsh.tracking.registration import model_name
-from nsh.tracking.registry import Promotion, Version, download_encoder, list_versions, promote
+from nsh.tracking.registry import EncoderVersion, Promotion, download_encoder, list_versions, promote
 from nsh.tracking.times import stage_times
 
 __all__ = [
+    "EncoderVersion",
     "Outcome",
     "Promotion",
     "Report",
-    "Version",
     "compare_with_commit",
     "download_encoder",
     "list_versions",

@@ -25,7 +25,7 @@ CHAMPION = "champion"
 
 
 @dataclass(frozen=True)
-class Version:
+class EncoderVersion:
     """One registered encoder, as `nsh registry list` shows it."""
 
     name: str
@@ -43,7 +43,7 @@ class Promotion:
     before: str | None  # the version that was champion
 
 
-def list_versions(folder: Path) -> list[Version]:
+def list_versions(folder: Path) -> list[EncoderVersion]:
     """Every version in the store of the project in `folder`, by name, newest first.
 
     Raises:
@@ -54,7 +54,7 @@ def list_versions(folder: Path) -> list[Version]:
         aliases = {model.name: model.aliases for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
     versions = [
-        Version(
+        EncoderVersion(
             item.name,
             str(item.version),
             tuple(sorted(alias for alias, number in aliases[item.name].items() if str(number) == str(item.version))),

@@ -17,7 +17,7 @@ from nsh.project.embeddings import Embeddings
 from nsh.system.files import write_json
 from nsh.system.folders import atomic_folder
 from nsh.system.progress import Progress, no_progress
-from nsh.training.views import Feed, copy_rows, embed_images, embed_views
+from nsh.training.views import Embedder, copy_rows, embed_images, embed_views
 
 Parts = Mapping[str, Sequence[str]]
 """The ids of "train", "query" and "gallery"; an image may be in several."""
@@ -25,7 +25,7 @@ Parts = Mapping[str, Sequence[str]]
 
 def embed_split(
     parts: Parts,
-    feed: Feed,
+    embedder: Embedder,
     *,
     header: Mapping[str, Any],
     graph: bytes,
@@ -38,7 +38,7 @@ def embed_split(
 
     Args:
         parts: what is embedded.
-        feed: how images reach the network.
+        embedder: how images reach the network.
         header: what the embeddings depend on, as `nsh.project.embeddings` has it; "views" and "seed" are those of
             the views.
         graph: the network as an ONNX file.
@@ -50,8 +50,8 @@ def embed_split(
     Raises:
         DataError: an image cannot be read, or an embedding is not finite.
     """
-    work = cache / hashlib.sha256(json.dumps([header, feed.batch, code]).encode()).hexdigest()[:16]
-    _embed(parts, feed, work, views=header["views"], seed=header["seed"], progress=progress)
+    work = cache / hashlib.sha256(json.dumps([header, embedder.batch, code]).encode()).hexdigest()[:16]
+    _embed(parts, embedder, work, views=header["views"], seed=header["seed"], progress=progress)
     _write(parts, work, into, header=header, graph=graph)
     shutil.rmtree(work)
 
@@ -60,12 +60,12 @@ def _distinct(parts: Parts) -> list[str]:
     return list(dict.fromkeys(name for part in parts.values() for name in part))
 
 
-def _embed(parts: Parts, feed: Feed, work: Path, *, views: int, seed: int, progress: Progress) -> None:
+def _embed(parts: Parts, embedder: Embedder, work: Path, *, views: int, seed: int, progress: Progress) -> None:
     ids, train = _distinct(parts), parts["train"]
     start = time.monotonic()
-    embed_images(ids, feed=feed, path=work / "images.npy", progress=progress)
+    embed_images(ids, embedder=embedder, path=work / "images.npy", progress=progress)
     middle = time.monotonic()
-    embed_views(train, feed=feed, views=views, seed=seed, path=work / "views.npy", progress=progress)
+    embed_views(train, embedder=embedder, views=views, seed=seed, path=work / "views.npy", progress=progress)
     _tell("images", len(ids), middle - start)
     _tell("views", len(train) * views, time.monotonic() - middle)
 

@@ -20,7 +20,7 @@ from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import collect_facts, fingerprint
 from nsh.training.pairs import read_pairs
 from nsh.training.reproducible import reproducible
-from nsh.training.steps import Run, bit_balance
+from nsh.training.state import TrainingState, bit_balance
 
 WATCHED = 2048
 """Clean images, at most, whose bits are counted after an epoch."""
@@ -74,27 +74,34 @@ class CachedViewLoop:
         checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
         self._begun.append(checkpoint.parent)
         with reproducible(self.threads):
-            run = Run(objective, learning_rate=schedule.learning_rate, device=self.device)
-            run.resume(checkpoint)
-            self._go_on(run, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
+            state = TrainingState(objective, learning_rate=schedule.learning_rate, device=self.device)
+            state.resume(checkpoint)
+            self._go_on(state, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
         objective.to("cpu")
 
     def _go_on(
-        self, run: Run, data: TrainingData, *, schedule: Schedule, seed: int, checkpoint: Path, report: Report
+        self,
+        state: TrainingState,
+        data: TrainingData,
+        *,
+        schedule: Schedule,
+        seed: int,
+        checkpoint: Path,
+        report: Report,
     ) -> None:
         """Run the epochs that are left."""
-        for record in run.records:
+        for record in state.records:
             report(record)
-        left, steps = range(len(run.records), schedule.epochs), len(data.views) // schedule.batch
+        left, steps = range(len(state.records), schedule.epochs), len(data.views) // schedule.batch
         pairs = read_pairs(data.views, batch=schedule.batch, seed=seed, epochs=left)
         shown = iter(self.progress(pairs, desc="train", total=len(left) * steps))
         watched = _watch(data).to(self.device)
         for epoch in left:
-            means = run.epoch(islice(shown, steps))
-            balance = bit_balance(run.objective.head, watched)
-            run.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
-            run.save(checkpoint)
-            report(run.records[-1])
+            means = state.epoch(islice(shown, steps))
+            balance = bit_balance(state.objective.head, watched)
+            state.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
+            state.save(checkpoint)
+            report(state.records[-1])
         next(shown, None)  # past the last step, so that a bar ends its line
 
 

@@ -28,7 +28,7 @@ _COPIED = 4096  # rows copied at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feed:
+class Embedder:
     """How images reach the network.
 
     Attributes:
@@ -50,7 +50,7 @@ class Feed:
     workers: int
 
 
-def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progress = no_progress) -> None:
+def embed_images(ids: Sequence[str], *, embedder: Embedder, path: Path, progress: Progress = no_progress) -> None:
     """Write the embeddings of the images `ids` to the .npy file `path`, float32 [len(ids), d].
 
     A file that an interrupted call with the same arguments left at `path` is continued; a whole one is left alone.
@@ -60,14 +60,24 @@ def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progre
     """
 
     def make(start: int) -> NDArray[np.float32]:
-        batch = ids[start : start + feed.batch]
-        return _embed(feed, read_inputs(feed.load, batch, size=feed.size, resample=feed.resample), batch)
+        batch = ids[start : start + embedder.batch]
+        return _embed(
+            embedder, read_inputs(embedder.load, batch, size=embedder.size, resample=embedder.resample), batch
+        )
 
-    _grow(path, (len(ids), feed.dim), np.float32, step=feed.batch, make=make, workers=feed.workers, progress=progress)
+    _grow(
+        path,
+        (len(ids), embedder.dim),
+        np.float32,
+        step=embedder.batch,
+        make=make,
+        workers=embedder.workers,
+        progress=progress,
+    )
 
 
 def embed_views(
-    ids: Sequence[str], *, feed: Feed, views: int, seed: int, path: Path, progress: Progress = no_progress
+    ids: Sequence[str], *, embedder: Embedder, views: int, seed: int, path: Path, progress: Progress = no_progress
 ) -> None:
     """Write the embeddings of `views` augmented views of each image to the .npy file `path`.
 
@@ -77,18 +87,18 @@ def embed_views(
     Raises:
         DataError: an image cannot be read, or an embedding is NaN or beyond float16's 65,504.
     """
-    step = max(1, feed.batch // views)
+    step = max(1, embedder.batch // views)
 
     def make(start: int) -> NDArray[np.float16]:
         batch = ids[start : start + step]
         inputs = [
-            pixels for row, name in enumerate(batch, start) for pixels in _draw_views(feed, name, row, views, seed)
+            pixels for row, name in enumerate(batch, start) for pixels in _draw_views(embedder, name, row, views, seed)
         ]
         names = [name for name in batch for _ in range(views)]
-        return _halve(_embed(feed, np.stack(inputs), names), names).reshape(len(batch), views, feed.dim)
+        return _halve(_embed(embedder, np.stack(inputs), names), names).reshape(len(batch), views, embedder.dim)
 
-    shape = (len(ids), views, feed.dim)
-    _grow(path, shape, np.float16, step=step, make=make, workers=feed.workers, progress=progress)
+    shape = (len(ids), views, embedder.dim)
+    _grow(path, shape, np.float16, step=step, make=make, workers=embedder.workers, progress=progress)
 
 
 def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
@@ -103,16 +113,18 @@ def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
     _grow(path, shape, array.dtype.type, step=_COPIED, make=make, workers=1, progress=no_progress)
 
 
-def _draw_views(feed: Feed, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    image = read_image(feed.load, name)
+def _draw_views(embedder: Embedder, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    image = read_image(embedder.load, name)
     for view in range(views):
-        yield augment(image, view_generator(seed, image=row, view=view), size=feed.size, resample=feed.resample)
+        yield augment(image, view_generator(seed, image=row, view=view), size=embedder.size, resample=embedder.resample)
 
 
-def _embed(feed: Feed, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
-    embeddings = feed.embed(inputs)
-    if embeddings.shape != (len(names), feed.dim):
-        raise DataError(f"found embeddings {list(embeddings.shape)}, the backbone promised [{len(names)}, {feed.dim}]")
+def _embed(embedder: Embedder, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
+    embeddings = embedder.embed(inputs)
+    if embeddings.shape != (len(names), embedder.dim):
+        raise DataError(
+            f"found embeddings {list(embeddings.shape)}, the backbone promised [{len(names)}, {embedder.dim}]"
+        )
     _check_finite(embeddings, names, "NaN or infinite: check the backbone's weights")
     return embeddings
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.objectives.draws import Counter
+from nsh.objectives.noise import Counter
 from nsh.objectives.sorting.softsort import choose, distinct
 from nsh.objectives.sorting.sorted_nce import SMALLEST_LENGTH
 

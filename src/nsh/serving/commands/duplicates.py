@@ -51,10 +51,10 @@ def duplicates(
 
     from nsh.core.image_files import describe
     from nsh.errors import UnreadableImage
+    from nsh.serving.arguments import LIST, find_model, list_images
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import LIST, find_model, list_images
     from nsh.system.files import try_to_write
 
     if report is not None:

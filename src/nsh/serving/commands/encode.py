@@ -88,10 +88,10 @@ def encode(
     there are no codes (bad arguments, no image, not one that could be decoded).
     """
     from nsh.core.image_files import describe
+    from nsh.serving.arguments import LIST, find_model, list_images
     from nsh.serving.bulk import Share, encode_files
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import LIST, find_model, list_images
 
     share = Share.parse(shard)
     encoder = Encoder(

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from nsh.core.manifest import Codes
     from nsh.serving.index import Index
-    from nsh.serving.index.table import Joined
+    from nsh.serving.index.metadata_csv import MatchedMetadata
 
 index = typer.Typer(no_args_is_help=True, help="An index of codes: build it, change it, look at it.")
 
@@ -141,11 +141,11 @@ def _read(folders: list[Path]) -> "list[Codes]":
     return sources
 
 
-def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, Joined | None]":
+def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
     """How many of the ids are new, and what was joined to them."""
     import numpy as np
 
-    from nsh.serving.index.table import read_metadata
+    from nsh.serving.index.metadata_csv import read_metadata
 
     ids = [name for source in sources for name in source.ids]
     codes = np.concatenate([source.codes for source in sources])
@@ -166,7 +166,7 @@ def _find(index: "Index", name: str) -> str:
     return name
 
 
-def _describe_join(joined: "Joined | None") -> dict[str, int]:
+def _describe_join(joined: "MatchedMetadata | None") -> dict[str, int]:
     if joined is None:
         return {}
     return {"items_without_line": len(joined.without_line), "lines_without_item": len(joined.unmatched)}
@@ -183,7 +183,7 @@ def _describe(shown: "Index") -> dict[str, Any]:
     }
 
 
-def _print(shown: "Index", *, as_json: bool, joined: "Joined | None" = None) -> None:
+def _print(shown: "Index", *, as_json: bool, joined: "MatchedMetadata | None" = None) -> None:
     if as_json:
         typer.echo(json.dumps({**_describe(shown), **_describe_join(joined)}, indent=2))
         return

@@ -26,9 +26,9 @@ def info(
 
         nsh info encoder.onnx
     """
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import find_model
 
     path = find_model(model, from_registry=context.obj, progress=show_progress)
     encoder = Encoder(path)

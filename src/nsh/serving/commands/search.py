@@ -46,10 +46,10 @@ def search(
     import numpy as np
 
     from nsh.errors import UnreadableImage
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
     from nsh.serving.index import Index
-    from nsh.serving.sources import find_model
 
     only = _filter(prefix, where)
     opened = Index.open(index, readonly=True)

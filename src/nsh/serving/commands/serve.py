@@ -62,11 +62,11 @@ def serve(
     """
     import os
 
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.cores import cpu_quota
-    from nsh.serving.service.run import run
+    from nsh.serving.service.server import run
     from nsh.serving.service.settings import Settings
-    from nsh.serving.sources import find_model
 
     settings = Settings(
         model=find_model(model, from_registry=context.obj, progress=show_progress),

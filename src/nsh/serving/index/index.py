@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes, code_bytes
 from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
-from nsh.serving.index import store, writer
+from nsh.serving.index import sqlite, writer
 from nsh.serving.index.checks import check_ids, check_metadata
-from nsh.serving.index.view import Filter, Hit, View, open_view
+from nsh.serving.index.snapshot import Filter, Hit, Snapshot, open_snapshot
 
 T = TypeVar("T")
 
@@ -40,8 +40,8 @@ class Index:
         """Use `create` or `open`."""
         self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
         self._refreshing = threading.RLock()
-        self._database = store.Database(self.folder)
-        self._view = open_view(self._database, threads=self.threads)
+        self._database = sqlite.Database(self.folder)
+        self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     @classmethod
     def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
@@ -85,22 +85,22 @@ class Index:
     @property
     def bits(self) -> int:
         """Bits of every code."""
-        return self._view.bits
+        return self._snapshot.bits
 
     @property
     def encoder_sha256(self) -> str:
         """Digest of the encoder whose codes it holds."""
-        return self._view.settings["encoder_sha256"]
+        return self._snapshot.settings["encoder_sha256"]
 
     @property
     def version(self) -> int:
         """Number of the version being read: 0 when empty, one more with every change."""
-        return self._view.version.number
+        return self._snapshot.version.number
 
     @property
     def columns(self) -> list[str]:
         """Names of the metadata columns."""
-        return self.read(View.columns)
+        return self.read(Snapshot.columns)
 
     @property
     def approximate(self) -> dict[str, str]:
@@ -108,12 +108,12 @@ class Index:
         prefix = "approximate_"
         return {
             name.removeprefix(prefix): value
-            for name, value in self._view.settings.items()
-            if name.startswith(prefix) and self._view.lists is not None
+            for name, value in self._snapshot.settings.items()
+            if name.startswith(prefix) and self._snapshot.lists is not None
         }
 
     def __len__(self) -> int:
-        return self._view.version.items
+        return self._snapshot.version.items
 
     def add(
         self,
@@ -162,19 +162,19 @@ class Index:
             self.refresh()
         return len(unique)
 
-    def read(self, ask: Callable[[View], T]) -> T:
+    def read(self, ask: Callable[[Snapshot], T]) -> T:
         """What `ask` finds in a view of one whole version, the newest if that of the last refresh is gone.
 
         `ask` may be called several times, while others write. In the end no change is committed before it is done.
         """
         for _ in range(_ATTEMPTS):
             try:
-                return ask(self._view)
-            except store.Superseded:
+                return ask(self._snapshot)
+            except sqlite.Superseded:
                 self.refresh()
         with self._refreshing, self._database.reading():
             self.refresh()
-            return ask(self._view)
+            return ask(self._snapshot)
 
     def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
         """The k nearest items of each code, by (distance, order of insertion); all of them if there are fewer.
@@ -188,7 +188,7 @@ class Index:
             CodesError: a code of another length, k < 1, or a filter that cannot be met.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.search(codes, k=k, where=where))
+        return self.read(lambda snapshot: snapshot.search(codes, k=k, where=where))
 
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
@@ -205,7 +205,7 @@ class Index:
             CodesError: a code of another length, a negative radius, limit < 1, or a filter that cannot be met.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.search_radius(codes, radius=radius, where=where, limit=limit))
+        return self.read(lambda snapshot: snapshot.search_radius(codes, radius=radius, where=where, limit=limit))
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """The code of an item, uint8 [ceil(bits / 8)].
@@ -214,7 +214,7 @@ class Index:
             UnknownItem: there is no such item.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.code_of(id))
+        return self.read(lambda snapshot: snapshot.code_of(id))
 
     def refresh(self) -> None:
         """Move to the newest complete version; costs next to nothing when there is none newer.
@@ -226,9 +226,9 @@ class Index:
         """
         with self._refreshing:
             with self._database.reading() as connection:
-                newest = store.newest(connection)
+                newest = sqlite.newest(connection)
             if newest != self.version:
-                self._view = open_view(self._database, threads=self.threads)
+                self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     def check(self) -> None:
         """Read all of the index, and make sure that its parts are whole and belong together; takes seconds.
@@ -236,7 +236,7 @@ class Index:
         Raises:
             IndexDamaged: they are not.
         """
-        self.read(View.check)
+        self.read(Snapshot.check)
 
     def check_encoder(self, sha256: str) -> None:
         """Make sure that codes of the encoder with this digest belong here.

@@ -17,7 +17,7 @@ from nsh.serving.service.problems import Problem
 from nsh.serving.service.uploads import Upload
 
 MAX_DOCUMENT = 512 * 1024  # bytes: all that schemas allow, in UTF-8
-MISTAKES_TOLD = 10  # collecting a hundred thousand holds up every other request for a second
+MAX_MISTAKES = 10  # collecting a hundred thousand holds up every other request for a second
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -39,7 +39,7 @@ def parse(schema: type[T], body: bytes) -> T:
         return schema.model_validate_json(body)
     except ValidationError as error:
         count = error.error_count()
-        told = explain(error.errors()) if count <= MISTAKES_TOLD else f"found {count} mistakes: see /openapi.json"
+        told = explain(error.errors()) if count <= MAX_MISTAKES else f"found {count} mistakes: see /openapi.json"
         raise Problem("invalid", told) from error
 
 

@@ -15,10 +15,10 @@ from nsh.errors import IndexUnusable
 from nsh.serving.service import items, routes
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
-from nsh.serving.service.limits import Limits
 from nsh.serving.service.logs import log
 from nsh.serving.service.observe import Observe, record_of
 from nsh.serving.service.problems import KINDS, Problem, problem_of, respond
+from nsh.serving.service.request_limits import RequestLimits
 from nsh.serving.service.service import Service
 
 PAGE = {
@@ -58,7 +58,7 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
     settings = service.settings
     app.add_middleware(Admission, hosts=Hosts(host, allowed=settings.allowed_hosts))  # the innermost of the three
     app.add_middleware(
-        Limits,
+        RequestLimits,
         max_body=settings.max_body,
         queue=settings.queue,
         timeout=settings.timeout,

@@ -1,7 +1,7 @@
-"""Images of concurrent requests share inferences: whatever waits when a lane falls idle goes through together.
+"""Images of concurrent requests share inferences: whatever waits when a worker falls idle goes through together.
 
-There is no waiting for a fuller batch, so a lone image pays nothing. A lane is a thread that decodes its batch and
-runs it on one core; lanes keep the machine busier than threads inside one inference do, because one decodes while
+There is no waiting for a fuller batch, so a lone image pays nothing. A worker is a thread that decodes its batch and
+runs it on one core; workers keep the machine busier than threads inside one inference do, because one decodes while
 another infers. Knows nothing of HTTP.
 """
 
@@ -26,12 +26,12 @@ class Batcher:
     Its queue has no limit of its own: the limit on requests in flight, times images in a request, bounds it.
     """
 
-    def __init__(self, encode: Encode, *, lanes: int, batch: int) -> None:
-        """Encode at most `batch` images at a time in each of `lanes` threads."""
+    def __init__(self, encode: Encode, *, workers: int, batch: int) -> None:
+        """Encode at most `batch` images at a time in each of `workers` threads."""
         self._encode = encode
         self._batch = batch
-        self._idle = lanes
-        self._pool = ThreadPoolExecutor(lanes, thread_name_prefix="encode")
+        self._idle = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
         self._waiting: deque[Job] = deque()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -43,7 +43,7 @@ class Batcher:
         self._start()
         try:
             return [await future for future in futures]
-        finally:  # whoever gave up no longer costs a lane
+        finally:  # whoever gave up no longer costs a worker
             for future in futures:
                 future.cancel()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from nsh.serving.service.limits import LINGER_SECONDS
 from nsh.serving.service.logs import log
 from nsh.serving.service.metrics import Metrics
+from nsh.serving.service.request_limits import LINGER_SECONDS
 
 IDLE_CONNECTIONS = 1000
 SPARE_SECONDS = LINGER_SECONDS + 5.0  # past the time limit of a request: by then its answer is not being read
@@ -37,7 +37,7 @@ class ConnectionLimits:
         self._limit = min(queue + IDLE_CONNECTIONS, files // 2)
         self._metrics = metrics
         self._silent_until = 0.0
-        self._untold = 0
+        self._unlogged = 0
 
     def make_room(self, connections: set[Any]) -> None:
         """Close the oldest connection that has no request in work, if there is one too many."""
@@ -45,19 +45,19 @@ class ConnectionLimits:
             oldest = min((each for each in connections if each.is_waiting), key=lambda each: each.since)
             connections.discard(oldest)
             self.close(oldest, "limit")
-            self._tell()
+            self._log()
 
     def close(self, connection: "Connection", reason: str) -> None:
         """Close at once; what was not sent by now is not wanted."""
         self._metrics.closed.labels(reason).inc()
         connection.transport.abort()
 
-    def _tell(self) -> None:
-        self._untold += 1
+    def _log(self) -> None:
+        self._unlogged += 1
         now = asyncio.get_running_loop().time()
         if now >= self._silent_until:
-            log("too many connections", level=30, limit=self._limit, closed=self._untold)
-            self._silent_until, self._untold = now + QUIET_SECONDS, 0
+            log("too many connections", level=30, limit=self._limit, closed=self._unlogged)
+            self._silent_until, self._unlogged = now + QUIET_SECONDS, 0
 
 
 class Connection(H11Protocol):

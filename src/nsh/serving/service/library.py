@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from nsh.errors import CodesError, IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
-from nsh.serving.index import Filter, Hit, Index, View
+from nsh.serving.index import Filter, Hit, Index, Snapshot
 from nsh.serving.service.metrics import Metrics
 
-ROOM = 1024 * 1024
+FREED_BYTES = 1024 * 1024
 """Bytes by which the free room must have grown until a disk that was full is no longer said to be."""
 
 
@@ -85,13 +85,13 @@ class Library:
             CodesError: the filter cannot be met.
         """
 
-        def ask(view: View) -> Found:
-            code = view.code_of(query) if isinstance(query, str) else query
+        def ask(snapshot: Snapshot) -> Found:
+            code = snapshot.code_of(query) if isinstance(query, str) else query
             if radius is None:
-                (hits,) = view.search(code[None], k=k, where=where)
+                (hits,) = snapshot.search(code[None], k=k, where=where)
             else:
-                (hits,) = view.search_radius(code[None], radius=radius, where=where, limit=k)
-            return Found(view.version.number, code, hits)
+                (hits,) = snapshot.search_radius(code[None], radius=radius, where=where, limit=k)
+            return Found(snapshot.version.number, code, hits)
 
         return self._index.read(ask)
 
@@ -118,7 +118,7 @@ class Library:
         with self._refreshing:
             self._index.refresh()
             self._count()
-        if self.fault and self._free() > self._free_when_full + ROOM:
+        if self.fault and self._free() > self._free_when_full + FREED_BYTES:
             self.fault = ""
 
     def _write(self, change: Callable[[Index], Any]) -> None:

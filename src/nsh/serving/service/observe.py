@@ -42,7 +42,7 @@ class Record:
     method: str  # one of METHODS, or "other": clients invent methods, and each would be a time series of its own
     status: int = 0
     bytes_in: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
     start: float = field(default_factory=time.perf_counter)
 
 
@@ -88,9 +88,9 @@ class Observe:
                 problem = Problem("internal", "this is the service's fault: its log has the request's id")
                 await respond(problem, request_id=record.request_id)(scope, receive, send_observed)
         finally:
-            self._tell(scope, record)
+            self._log(scope, record)
 
-    def _tell(self, scope: Scope, record: Record) -> None:
+    def _log(self, scope: Scope, record: Record) -> None:
         seconds = time.perf_counter() - record.start
         route = getattr(scope.get("route"), "path", "none")
         status = record.status or 499  # the client went away
@@ -106,7 +106,7 @@ class Observe:
             status=status,
             milliseconds=round(seconds * 1000, 1),
             bytes_in=record.bytes_in,
-            **record.facts,
+            **record.fields,
         )
 
 

@@ -53,7 +53,7 @@ def service_of(request: Request) -> Service:
 async def receive_images(request: Request, *, limit: int) -> list[Upload]:
     """The images of the request's body, noted in its log line by their number alone."""
     uploads = await read_images(request.headers.get("content-type", ""), request.stream(), limit=limit)
-    record_of(request.scope).facts["images"] = len(uploads)
+    record_of(request.scope).fields["images"] = len(uploads)
     return uploads
 
 
@@ -147,7 +147,7 @@ async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_l
     """A small picture of an item, where the service was given the images."""
     service = service_of(request)
     try:
-        content = await get_running_loop().run_in_executor(service.painters, service.picture, id)
+        content = await get_running_loop().run_in_executor(service.thumbnailers, service.picture, id)
     except UnreadableImage as error:
         raise Problem("unreadable-image", str(error)) from error
     if content is None:

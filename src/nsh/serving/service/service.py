@@ -37,13 +37,13 @@ class Service:
         size = self.encoder.contract.image_size
         self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow: not a client's to wait for
         encode = ImageEncoder(self.encoder, max_pixels=settings.max_pixels, metrics=self.metrics)
-        # one lane more than cores: a lane that waits for its outcome to be told leaves its core to another
-        self.batcher = Batcher(encode, lanes=settings.threads + 1, batch=settings.batch)
+        # one worker more than cores: a worker that waits for its outcome to be told leaves its core to another
+        self.batcher = Batcher(encode, workers=settings.threads + 1, batch=settings.batch)
         self.searchers = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
-        self.painters = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
+        self.thumbnailers = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
         self.writers = ThreadPoolExecutor(1, thread_name_prefix="write")
         self._fault = ""  # why the index cannot be followed
-        self._paint = lru_cache(maxsize=THUMBNAILS_KEPT)(self._draw)
+        self._thumbnail = lru_cache(maxsize=THUMBNAILS_KEPT)(self._draw)
 
     @property
     def fault(self) -> str:
@@ -63,7 +63,7 @@ class Service:
         if path is None:
             return None
         status = path.stat()
-        return self._paint(path, status.st_mtime_ns, status.st_size)
+        return self._thumbnail(path, status.st_mtime_ns, status.st_size)
 
     def _draw(self, path: Path, changed: int, length: int) -> bytes:
         """Draw anew what has changed: the time and the length are the cache's to know."""
@@ -86,5 +86,5 @@ class Service:
         """Wait for what is in work."""
         with suppress(Exception):
             self.batcher.close()
-        for pool in (self.searchers, self.painters, self.writers):
+        for pool in (self.searchers, self.thumbnailers, self.writers):
             pool.shutdown()

@@ -27,7 +27,7 @@ from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.run import Run, describe_others
+from nsh.training.finetune.state import FineTuningState, describe_others
 from nsh.training.finetune.stop import Stop
 from nsh.training.reproducible import reproducible
 
@@ -92,15 +92,15 @@ class FineTuningLoop:
             images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
             with Stop() as stop:  # not before: SIGTERM may end the decoding, which goes on where it was, at once
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
-                run = Run(module, fabric, folder=folder, facts=facts)
-                if fabric.is_global_zero and not run.is_begun():
+                state = FineTuningState(module, fabric, folder=folder, facts=facts)
+                if fabric.is_global_zero and not state.is_begun():
                     for line in describe_others(folder, facts):
                         self.say(line)
-                run.resume()
-                epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
+                state.resume()
+                epochs = Epochs(state=state, images=images, schedule=schedule, seed=seed, stop=stop)
                 epochs.go_on(report, progress=self.progress)
                 if self.recipe.keep == "best" and self.recipe.held_out:
-                    run.take_best()
+                    state.take_best()
         module.to("cpu")
 
     def _collect_facts(

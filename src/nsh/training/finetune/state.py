@@ -56,7 +56,7 @@ class Position:
         return better
 
 
-class Doubt:
+class FiniteCheck:
     """A number that must be finite, on its way from the device: to wait for it is to let the device run dry."""
 
     def __init__(self, number: Tensor, say: Callable[[float], str]) -> None:
@@ -81,7 +81,7 @@ class Doubt:
             raise NonFiniteLoss(self.say(number))
 
 
-class Run:
+class FineTuningState:
     """Module and optimiser on their device, and the position."""
 
     def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, facts: Facts) -> None:
@@ -91,9 +91,9 @@ class Run:
         self.step_module, self.optimiser = fabric.setup(module, module.configure_optimizers())
         self.folder, self.facts = folder, facts
         self.position = Position()
-        self._unseen: list[Doubt] = []
+        self._pending: list[FiniteCheck] = []
 
-    def measure(self, pair: Pair) -> float:
+    def held_out_loss(self, pair: Pair) -> float:
         """The loss of held-out images.
 
         Raises:
@@ -122,8 +122,8 @@ class Run:
         rows, first, second = (part.to(self.fabric.device) for part in pair)
         self.optimiser.zero_grad()
         terms: Terms = self.step_module((rows, first, second))
-        doubts = [
-            Doubt(
+        checks = [
+            FiniteCheck(
                 terms["loss"],
                 lambda loss: (
                     f"the loss became {loss} in epoch {epoch + 1}, step {step + 1}, on the training images in rows "
@@ -137,10 +137,10 @@ class Run:
                 "the loss does not depend on the embeddings it was given, so the backbone would stay as it is: let the "
                 "objective's `tune` use them, or set train.mode: frozen"
             )
-        doubts += self._clip()
+        checks += self._clip()
         self.optimiser.step()
         self.settle()
-        self._unseen = doubts
+        self._pending = checks
         return terms
 
     def settle(self) -> None:
@@ -149,11 +149,11 @@ class Run:
         Raises:
             NonFiniteLoss: names epoch, step and images.
         """
-        doubts, self._unseen = self._unseen, []
-        for doubt in doubts:
-            doubt.settle()
+        checks, self._pending = self._pending, []
+        for check in checks:
+            check.settle()
 
-    def _clip(self) -> list[Doubt]:
+    def _clip(self) -> list[FiniteCheck]:
         limit, epoch, step = self.recipe.clip, self.position.epoch, self.position.step
         if limit is None:
             return []
@@ -161,7 +161,7 @@ class Run:
         if length is None:
             return []
         where = f"in epoch {epoch + 1}, step {step + 1}, of a finite loss: lower the learning rates"
-        return [Doubt(length, lambda length: f"the gradient became {length} {where}")]
+        return [FiniteCheck(length, lambda length: f"the gradient became {length} {where}")]
 
     def save(self) -> None:
         """Write all state to last.ckpt, atomically.

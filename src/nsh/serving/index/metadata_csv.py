@@ -14,7 +14,7 @@ Cells = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Joined:
+class MatchedMetadata:
     """What a CSV file says of some items."""
 
     items: list[Cells]  # of each item the columns and their values; empty where the file does not name it
@@ -32,7 +32,7 @@ class Joined:
         return text
 
 
-def read_metadata(path: Path, ids: Sequence[str]) -> Joined:
+def read_metadata(path: Path, ids: Sequence[str]) -> MatchedMetadata:
     """Read for each of the `ids` its columns; empty cells, and ids without a line, have none.
 
     A line names an id as `nsh.core.names.match` says: `./` before it, another form of its accents, backslashes and
@@ -50,7 +50,7 @@ def read_metadata(path: Path, ids: Sequence[str]) -> Joined:
         )
     by_id = _turn(matches, path)
     cells = [lines[by_id[one]] if one in by_id else {} for one in ids]
-    return Joined(cells, [one for one in ids if one not in by_id], matches.unmatched)
+    return MatchedMetadata(cells, [one for one in ids if one not in by_id], matches.unmatched)
 
 
 def _read_lines(path: Path) -> dict[str, Cells]:

@@ -74,7 +74,7 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-class Limits:
+class RequestLimits:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, *, max_body: int, queue: int, timeout: float, metrics: Metrics) -> None:

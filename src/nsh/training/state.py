@@ -15,7 +15,7 @@ from nsh.system.files import atomic_path
 from nsh.training.pairs import Pair
 
 
-class Run:
+class TrainingState:
     """An objective on its device, its optimiser, and the records of the epochs behind it."""
 
     def __init__(self, objective: Objective, *, learning_rate: float, device: str) -> None:
@@ -53,7 +53,7 @@ class Run:
     def _step(self, pair: Pair, step: int) -> dict[str, Tensor]:
         rows, first, second = (part.to(self.device) for part in pair)
         self.optimiser.zero_grad()
-        terms = self.objective.measure(rows, first, second)
+        terms = self.objective.cached_loss(rows, first, second)
         if not math.isfinite(loss := terms["loss"].item()):
             raise NonFiniteLoss(
                 f"the loss became {loss} in epoch {len(self.records) + 1}, step {step}, on the "

@@ -21,7 +21,7 @@ class Counter(nn.Module):
         self.count = int(state)
 
 
-class Draws(Counter):
+class Noise(Counter):
     """Uniform noise from (seed, number of draws so far)."""
 
     def __init__(self, *, seed: int) -> None:

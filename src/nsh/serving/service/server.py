@@ -12,8 +12,8 @@ from nsh.errors import ConfigError
 from nsh.serving.service.address import url_of
 from nsh.serving.service.app import create_app
 from nsh.serving.service.connections import Connection, ConnectionLimits
-from nsh.serving.service.limits import LINGER_SECONDS
 from nsh.serving.service.logs import log, start_logs
+from nsh.serving.service.request_limits import LINGER_SECONDS
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
 from nsh.system.files import write_text
