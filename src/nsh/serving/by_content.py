@@ -1,7 +1,7 @@
-"""Codes of files by their content: what has a code in the folder already is read and hashed, and not decoded again.
+"""Codes of files by their content: an image that already has a code in the folder is hashed and not decoded again.
 
-Hashing costs a small share of decoding and encoding, and is the only thing that a copy with the old time and size does
-not deceive. It does not know how shards are written.
+Hashing takes a small share of the time of decoding and encoding. It is reliable where a changed file has the old time and
+size. Does not know how shards are written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,26 +24,26 @@ from nsh.system.files import sha256_bytes
 State = Literal["kept", "new", "changed"]
 
 LARGEST = 1 << 30
-"""Bytes of a file that is read whole; a larger one has no digest, and is decoded from its place every time."""
+"""Bytes of the largest file that is read whole; a larger one has no digest and is decoded from its path every time."""
 
 
 class EncodedImage(NamedTuple):
-    """One image, done."""
+    """The result of one image."""
 
     entry: Entry
-    code: NDArray[np.uint8] | None  # None: the entry says why
+    code: NDArray[np.uint8] | None  # None: the entry has the error
     state: State
 
 
 class Batch(NamedTuple):
-    """Images that go through the graph together, and what the folder knows of them."""
+    """Images that run through the graph together, and their known codes."""
 
     ids: list[str]
     known: Known
 
 
 def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *, length: int) -> Iterator[Batch]:
-    """The images of the shards in order, in batches of at most `length`."""
+    """Cut the images of the shards, in order, into batches of at most `length`."""
     former = FormerCodes(writer.directory, bits=writer.plan.bits)
     for shard in shards:
         ids = [images.ids[row] for row in writer.plan.rows(shard)]
@@ -52,7 +52,7 @@ def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *
 
 
 def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[EncodedImage]:
-    """Encode what is not known. A file is read once: its digest and its code are of the same bytes."""
+    """Encode the images without a known code. A file is read once, so that its digest and its code are of the same bytes."""
     codes, digests = batch.known.codes, list[str | None]()
 
     def read_unknown() -> Iterator[bytes | Path]:
@@ -79,8 +79,8 @@ def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: 
 
 
 def _read(path: Path) -> bytes | Path:
-    """The content of a file; its path where there is none to be had, of which the encoder says why."""
+    """The content of a file; its path if it cannot be read, so that the encoder reports the error."""
     with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would be read for ever
+        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would never end
             return path.read_bytes()
     return path

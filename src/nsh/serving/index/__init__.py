@@ -1,4 +1,4 @@
-"""The index: where codes are kept and searched. What is inside is in `index.py`."""
+"""The index: stores and searches codes. `index.py` describes its files."""
 
 from nsh.serving.index.index import Index
 from nsh.serving.index.snapshot import Filter, Hit, Snapshot

@@ -1,7 +1,7 @@
-"""One version of an index: its codes, mapped from its files, and what is found in them.
+"""One version of an index: its codes, mapped from its files, and searches in them.
 
-The codes stay whatever is written meanwhile. Ids and metadata are the database's, which knows the newest version alone:
-a look-up for an older one raises `Superseded`, and whoever asked asks again of a newer view. Threads may share a view.
+The codes do not change while others write. Ids and metadata are in the database, which has only the newest version: a
+look-up for an older version raises `Superseded`, and the caller asks a newer snapshot. Threads may share a snapshot.
 """
 
 import sqlite3
@@ -21,13 +21,13 @@ from nsh.serving.index.checks import whole
 from nsh.serving.index.exact import Found, nearest, within
 from nsh.serving.index.refusals import damaged
 
-_ATTEMPTS = 3  # each fails only if two whole versions were written between two statements
+_ATTEMPTS = 3  # each fails only if two versions were written between two statements
 _FILTERS_KEPT = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which items may be found: those whose id begins so, and whose metadata column has this value; both if both."""
+    """Restricts a search to items whose id begins with `id_prefix`, and whose metadata `column` has the `value`."""
 
     id_prefix: str | None = None
     column: str | None = None
@@ -44,14 +44,14 @@ class Hit(NamedTuple):
 
 @dataclass(eq=False)
 class Snapshot:
-    """A version, opened. All its methods but `close` raise `sqlite.Superseded` once a newer one is there."""
+    """An opened version. Methods that read the database raise `sqlite.Superseded` once there is a newer version."""
 
     database: sqlite.Database
     settings: dict[str, str]
     version: sqlite.Version
     rows: snapshot_files.Rows
     lists: Any  # the approximate backend, or None
-    threads: int  # that a search of several codes may use
+    threads: int  # threads that a search of several codes may use
     _selected: dict[Filter, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
@@ -92,7 +92,7 @@ class Snapshot:
             return sqlite.columns(connection)
 
     def check(self) -> None:
-        """Read the whole database, and compare its items with the codes.
+        """Check the whole database, and compare its items with the codes.
 
         Raises:
             IndexDamaged: a part is not what was written.
@@ -106,7 +106,7 @@ class Snapshot:
             )
 
     def select(self, where: Filter | None) -> NDArray[np.int64] | None:
-        """The rows that the filter lets through, ascending; None for all.
+        """The rows that match the filter, ascending; None: all rows.
 
         Raises:
             CodesError: a column without a value or the reverse, or no item has the column.
@@ -143,12 +143,12 @@ class Snapshot:
         return [next(exact) if one is None else one for one in found]
 
     def _nearest(self, query: NDArray[np.uint8], *, k: int, rows: NDArray[np.int64] | None) -> list[Found]:
-        """Keys and distances of the k nearest of `rows`, exactly, by (distance, key)."""
+        """Keys and distances of the k nearest of `rows`, by an exact search, in the order of (distance, key)."""
         found = nearest(query, self._codes(rows), k=k, threads=self.threads)
         return [(self._keys(rows, places), distances) for places, distances in found]
 
     def _within(self, query: NDArray[np.uint8], *, radius: int, rows: NDArray[np.int64] | None) -> list[Found]:
-        """Keys and distances of those of `rows` within the radius, by (distance, key)."""
+        """Keys and distances of the `rows` within the radius, in the order of (distance, key)."""
         found = within(query, self._codes(rows), radius=radius, threads=self.threads)
         return [(self._keys(rows, places), distances) for places, distances in found]
 
@@ -159,7 +159,7 @@ class Snapshot:
         return self.rows.keys[places if rows is None else rows[places]]
 
     def _hits(self, found: Iterable[Found]) -> list[list[Hit]]:
-        """Names and metadata of what was found."""
+        """The hits: ids and metadata of the found keys."""
         found = [(keys.tolist(), distances.tolist()) for keys, distances in found]
         wanted = {key for keys, _ in found for key in keys}
         with self._reading() as connection:
@@ -178,14 +178,14 @@ def open_snapshot(database: sqlite.Database, *, threads: int) -> Snapshot:
 
     Raises:
         IndexUnusable: the index is damaged or cannot be read.
-        CodesError: it is of a schema this version does not read.
+        CodesError: its schema is one that this version does not read.
     """
     for _ in range(_ATTEMPTS):
         with database.reading() as connection:
             settings, version = _settings(connection, database.folder), sqlite.current(connection)
-        with suppress(FileNotFoundError):  # two versions newer by now
+        with suppress(FileNotFoundError):  # two newer versions were written meanwhile
             return _open(database, settings, version, threads=threads)
-    with database.reading() as connection:  # nothing is committed meanwhile
+    with database.reading() as connection:  # no change is committed meanwhile
         settings, version = _settings(connection, database.folder), sqlite.current(connection)
         return _open(database, settings, version, threads=threads)
 

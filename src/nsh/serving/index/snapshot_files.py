@@ -1,12 +1,12 @@
-"""The codes of one version on disk: two `.npy` files, written whole under a temporary name, mapped for reading.
+"""The files of one version of an index: written under a temporary name, then renamed; mapped for reading.
 
     <number>.codes.npy    uint8 [n, ceil(bits / 8)], in the order of insertion
     <number>.keys.npy     int64 [n], ascending: the database's key of each row
-    <number>.lists.faiss  the approximate backend, where there is one
+    <number>.lists.faiss  the approximate backend, if there is one
 
-Every version is a whole new pair: a million 64-bit codes are 16 MB, which are rewritten in a tenth of the time that
-their ids take, and in exchange there are no segments, no tombstones and nothing to compact. A mapped file stays
-readable after it has been deleted, so a reader of an old version loses nothing. Knows nothing of ids.
+Every version has new files. A million 64-bit codes are 16 MB and take a tenth of the time of their ids to write; so there
+are no segments, no tombstones and no compaction. A mapped file stays readable after it was deleted, so a reader of an old
+version loses nothing. Knows nothing of ids.
 """
 
 import os
@@ -25,33 +25,33 @@ from nsh.system.places import blaming
 
 FOLDER = "snapshots"
 KEEP = 2
-"""Versions whose files are kept: a reader that has just learnt the number of one must still find it."""
+"""Versions whose files are kept, so that a reader finds the files of a version whose number it has just read."""
 
 
 class Rows(NamedTuple):
-    """Codes and keys, row for row."""
+    """Codes and keys, one of each in a row."""
 
     codes: NDArray[np.uint8]
     keys: NDArray[np.int64]
 
 
 def codes_path(folder: Path, number: int) -> Path:
-    """Where the codes of a version lie."""
+    """The file of a version's codes."""
     return folder / FOLDER / f"{number:010d}.codes.npy"
 
 
 def keys_path(folder: Path, number: int) -> Path:
-    """Where the keys of a version lie."""
+    """The file of a version's keys."""
     return folder / FOLDER / f"{number:010d}.keys.npy"
 
 
 def lists_path(folder: Path, number: int) -> Path:
-    """Where the approximate backend of a version lies."""
+    """The file of a version's approximate backend."""
     return folder / FOLDER / f"{number:010d}.lists.faiss"
 
 
 def write(folder: Path, number: int, rows: Rows) -> tuple[str, str]:
-    """Write the two files of a version so that they survive a power cut; returns their sha256."""
+    """Write the two files of a version so that they survive a power cut; return their sha256."""
     digests = _write_array(codes_path(folder, number), rows.codes), _write_array(keys_path(folder, number), rows.keys)
     sync(folder / FOLDER)
     return digests
@@ -62,7 +62,7 @@ def _write_array(path: Path, array: NDArray[np.uint8] | NDArray[np.int64]) -> st
 
 
 def write_lists(folder: Path, number: int, content: NDArray[np.uint8]) -> str:
-    """Write the approximate backend of a version; returns its sha256."""
+    """Write the approximate backend of a version; return its sha256."""
     digest = _write(lists_path(folder, number), content.tofile)
     sync(folder / FOLDER)
     return digest
@@ -89,10 +89,10 @@ def sync(path: Path) -> None:
 
 
 def read(folder: Path, version: Version) -> Rows:
-    """Map the files of a version, after checking them against their digests.
+    """Check the files of a version against their digests, and map them.
 
     Raises:
-        FileNotFoundError: they have been deleted because newer versions are there.
+        FileNotFoundError: they were deleted because there are newer versions.
         CodesError: they are not the files that were written.
     """
     codes = _map(folder, codes_path(folder, version.number), sha256=version.codes_sha256)
@@ -107,11 +107,11 @@ def _map(folder: Path, path: Path, *, sha256: str) -> NDArray[Any]:
 
 
 def check_file(folder: Path, path: Path, *, sha256: str) -> None:
-    """Make sure that a file is what was written.
+    """Make sure that a file is the one that was written.
 
     Raises:
-        FileNotFoundError: it is gone.
-        CodesError: it is another.
+        FileNotFoundError: it is missing.
+        CodesError: it has another digest.
     """
     if sha256_file(path) != sha256:
         raise damaged(folder, f"{path.name} is not the file that was written")
@@ -119,7 +119,7 @@ def check_file(folder: Path, path: Path, *, sha256: str) -> None:
 
 @contextmanager
 def undoing(folder: Path, number: int) -> Iterator[None]:
-    """Delete the files of a version that did not come about: a full disk would stay full."""
+    """Delete the files of a version if the block fails, so that a full disk does not stay full."""
     try:
         yield
     except Exception:
@@ -129,7 +129,7 @@ def undoing(folder: Path, number: int) -> Iterator[None]:
 
 
 def delete_others(folder: Path, keep: list[int]) -> None:
-    """Delete the files of all other versions and what killed writers left. For the one who holds the writer's lock."""
+    """Delete the files of all other versions and of killed writers. The caller must hold the writer's lock."""
     names = {path(folder, number).name for number in keep for path in (codes_path, keys_path, lists_path)}
     for path in (folder / FOLDER).iterdir():
         if path.name not in names:

@@ -1,7 +1,7 @@
-"""How an index changes: one transaction, at whose end a new version is on disk and then becomes current.
+"""Changes an index in one transaction: the new version is written to disk, then it becomes current.
 
-Whatever kills the writer, and whenever, the version before stays current; the files it left are removed by the next.
-Knows nothing of searching.
+If the writer is killed at any time, the former version stays current, and the next writer deletes its files. Knows nothing
+of searching.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from nsh.system.folders import is_empty
 
 
 class Change(NamedTuple):
-    """What happens to the rows: `gone` keys leave, `keys` (new ones and changed ones) get `codes`."""
+    """A change of rows: keys in `gone` are removed, `keys` (new or changed) get `codes`."""
 
     gone: NDArray[np.int64]
     keys: NDArray[np.int64]
@@ -32,7 +32,7 @@ def create(folder: Path, *, bits: int, width: int, settings: Mapping[str, str]) 
     """Make an empty index.
 
     Raises:
-        CodesError: the folder holds something already.
+        CodesError: the folder is not empty.
     """
     if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
@@ -55,7 +55,7 @@ def add(
 ) -> int:
     """Add checked items and return how many are new.
 
-    An id that is there gets the new code, keeps its place, and its metadata if none are given.
+    An existing id gets the new code and keeps its place, and its metadata if none are given.
     """
     with sqlite.writing(folder) as connection:
         rows = snapshot_files.read(folder, sqlite.current(connection))
@@ -76,7 +76,7 @@ def remove(folder: Path, ids: Sequence[str], *, threads: int) -> None:
     """Remove items.
 
     Raises:
-        UnknownItem: some are not there; then none is removed.
+        UnknownItem: an id is missing; then no item is removed.
     """
     with sqlite.writing(folder) as connection:
         rows = snapshot_files.read(folder, sqlite.current(connection))
@@ -96,8 +96,8 @@ def _publishing(
 ) -> Iterator[None]:
     """Write the files of a new version; let the block change items; then commit both.
 
-    The files come first, as they take long: a process that is killed before the database is changed leaves it as it is,
-    and one that is killed later leaves a journal, which a reader without the right to write cannot take back.
+    The files come first, because they take long. A process that is killed before the database changes leaves it as it is;
+    one that is killed later leaves a journal, which a reader without the right to write cannot roll back.
     """
     before = sqlite.current(connection)
     number = before.number + 1
@@ -133,7 +133,7 @@ def _write_lists(
     change: Change,
     threads: int,
 ) -> tuple[str | None, dict[str, str]]:
-    """Write the approximate backend, if there is to be one: its sha256, and the settings that change with it."""
+    """Write the approximate backend if the index is large enough: its sha256, and the settings that change with it."""
     settings = sqlite.settings(connection)
     limit = settings.get("approximate_above")
     if limit is None or len(rows.keys) <= int(limit):
