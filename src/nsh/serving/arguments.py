@@ -57,12 +57,12 @@ def list_images(
 ) -> ImageList:
     """Find the images that the arguments mean; their order does not depend on that of the arguments.
 
-    In a folder, image files are those of `nsh.core.image_files`. A named file is an image whatever its name, unless it is
-    excluded. An id is the path below `root`; links are not resolved.
+    In a folder, image files are those of `nsh.core.image_files`. A named file is an image whatever its name, unless it
+    is excluded. An id is the path below `root`; links are not resolved.
 
     Args:
-        arguments: files, folders, or `LIST`: a list on `stdin`, see `nsh.core.names.read_list`. Names in a list may have
-            other accents or slashes than the files.
+        arguments: files, folders, or `LIST`: a list on `stdin`, see `nsh.core.names.read_list`. Names in a list may
+            have other accents or slashes than the files.
         root: the folder that ids are relative to; None: the folder if it is the only argument, else the working folder.
         exclude: globs of ids and names to leave out, see `nsh.core.image_files.Exclude`.
         stdin: bytes of the list.
@@ -176,7 +176,7 @@ def _find_listed(stdin: BinaryIO | None, walk_in: Walk) -> Iterator[str]:
 
 
 def _kept(paths: Iterable[str], home: str, left_out: Counter[str], exclude: Exclude) -> Iterator[str]:
-    """The ids of the paths that are not left out; paths from a walk were checked before, named paths are checked here."""
+    """The ids of the paths that are not left out; named paths have not been checked before."""
     for path in paths:
         if not is_utf8(path):
             left_out["names that are not UTF-8"] += 1

@@ -2,9 +2,9 @@
 
 An existing folder is updated by the content of the images, not by their names.
 
-Several processes, on one or several machines, may share one folder. Each encodes its share of the shards, and the process
-that finds all shards complete writes the header. The codes depend on the images and the encoder alone, not on shares,
-threads, interruptions or order. Does not know how files were found or how codes are searched.
+Several processes, on one or several machines, may share one folder. Each encodes its share of the shards, and the
+process that finds all shards complete writes the header. The codes depend on the images and the encoder alone, not on
+shares, threads, interruptions or order. Does not know how files were found or how codes are searched.
 """
 
 import json
@@ -98,8 +98,8 @@ def encode_files(
 ) -> Summary:
     """Update the codes in `out`, and complete the folder if no shard is missing.
 
-    Every image is read and hashed. An image is decoded and encoded only if its content has no code in the folder yet. An
-    image that could not be decoded before is tried again.
+    Every image is read and hashed. An image is decoded and encoded only if its content has no code in the folder yet.
+    An image that could not be decoded before is tried again.
 
     Args:
         encoder: opened with the threads to use.

@@ -1,7 +1,7 @@
 """Codes of files by their content: an image that already has a code in the folder is hashed and not decoded again.
 
-Hashing takes a small share of the time of decoding and encoding. It is reliable where a changed file has the old time and
-size. Does not know how shards are written.
+Hashing takes a small share of the time of decoding and encoding. It is reliable where a changed file has the old time
+and size. Does not know how shards are written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *
 
 
 def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[EncodedImage]:
-    """Encode the images without a known code. A file is read once, so that its digest and its code are of the same bytes."""
+    """Encode the images without a known code. A file is read once: its digest and its code are of the same bytes."""
     codes, digests = batch.known.codes, list[str | None]()
 
     def read_unknown() -> Iterator[bytes | Path]:

@@ -11,9 +11,10 @@ _V1_CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 def cpu_quota(*, system: Path = Path("/")) -> int:
     """Cores this process may use, >= 1: the minimum of its affinity and the quotas of its control groups, rounded up.
 
-    A container with `--cpus 2` on a machine of 64 cores has 2. `os.cpu_count()` would say 64, and the kernel would stop 64
-    threads most of the time. The process's own control group and all above it are read, of version 1 and 2 (`cpu.max`
-    and `cpu.cfs_quota_us`: Linux, Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst).
+    A container with `--cpus 2` on a machine of 64 cores has 2. `os.cpu_count()` would say 64, and the kernel would stop
+    64 threads most of the time. The process's own control group and all above it are read, of version 1 and 2
+    (`cpu.max` and `cpu.cfs_quota_us`: Linux, Documentation/admin-guide/cgroup-v2.rst and
+    Documentation/scheduler/sched-bwc.rst).
 
     Args:
         system: the folder that has `proc` and `sys`.

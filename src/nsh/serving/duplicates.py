@@ -1,7 +1,7 @@
 """Groups of images with nearly equal codes, and an HTML report of them.
 
-Two images belong to one group if a chain of images joins them, each within the radius of the next. So every image is in one
-group at most, and the ends of a long chain may be further apart than the radius. Knows no encoder and no index.
+Two images belong to one group if a chain of images joins them, each within the radius of the next. So every image is in
+one group at most, and the ends of a long chain may be further apart than the radius. Knows no encoder and no index.
 """
 
 import base64
@@ -27,8 +27,8 @@ SHOWN_IMAGES = 24
 """Of each group; a page of thousands of images is of no use."""
 
 BITS_PER_RADIUS = 16
-"""The default radius is one bit in this many. 98 % of JPEGs saved again at quality 50, and 99 % of those halved in size,
-are within it, and hardly two different photographs are (`benchmarks/resaving.py`)."""
+"""The default radius is one bit in this many. 98 % of JPEGs saved again at quality 50, and 99 % of those halved in
+size, are within it, and hardly two different photographs are (`benchmarks/resaving.py`)."""
 
 _SIDE = 160  # pixels of a thumbnail
 

@@ -1,7 +1,7 @@
-"""The one room that imports MLflow, and only inside its functions: runs, curves, comparison and model versions.
+"""MLflow runs and the model registry: the only package that imports MLflow, and only inside functions.
 
-DVC owns files, MLflow owns what is said about them. No run id ever reaches a DVC output: a run is found by the digest
-of what it made.
+DVC owns files; MLflow owns curves, comparison and model versions. No DVC output holds a run id: a run is found by the
+digest of its artefact.
 """
 
 from nsh.tracking.committed import compare_with_commit

@@ -1,7 +1,7 @@
-"""The one loop for methods that learn by gradient, on cached views: resumable and deterministic.
+"""The training loop on cached views, for methods that learn by gradient: resumable and deterministic.
 
-It knows an `Objective`, not which method it belongs to; it reports through a callable and knows no tracker. The result
-depends on objective, data, schedule, seed, device and number of threads, and on nothing else.
+It minimises an `Objective` of any method and reports through a callable. The result depends only on objective, data,
+schedule, seed, device and number of threads.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from nsh.training.reproducible import reproducible
 from nsh.training.state import TrainingState, bit_balance
 
 WATCHED = 2048
-"""Clean images, at most, whose bits are counted after an epoch."""
+"""Largest number of clean images whose bit balance is computed after an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class CachedViewLoop:
     """A `nsh.objectives.base.Loop` over the cached views of a frozen backbone.
 
     Attributes:
-        cache: folder for partial state, which stays until `clear`.
-        threads: of torch; results are equal only for equal threads.
+        cache: folder for checkpoints, which stay until `clear`.
+        threads: torch's threads; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
     """
@@ -44,7 +44,7 @@ class CachedViewLoop:
     _begun: list[Path] = field(default_factory=list, init=False, repr=False)
 
     def clear(self) -> None:
-        """Delete the partial state of the runs of this loop: call it when what they made is on the disk."""
+        """Delete the checkpoints of this loop's runs: call it when their results are on disk."""
         for folder in self._begun:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -58,11 +58,10 @@ class CachedViewLoop:
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Minimise `objective` in place by Adam, going on from the last whole epoch of a run that was not cleared.
+        """Minimise `objective` in place by Adam, from the last complete epoch of a run that was not cleared.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps, and
-        "bit_balance" of the codes of clean images, `WATCHED` of them at most. A resumed run reports the epochs before
-        the interruption again.
+        "bit_balance" of the codes of at most `WATCHED` clean images. A resumed run reports its former epochs again.
 
         Raises:
             TrainingError: fewer images than a batch, or fewer than two views.
@@ -89,7 +88,7 @@ class CachedViewLoop:
         checkpoint: Path,
         report: Report,
     ) -> None:
-        """Run the epochs that are left."""
+        """Run the remaining epochs."""
         for record in state.records:
             report(record)
         left, steps = range(len(state.records), schedule.epochs), len(data.views) // schedule.batch
@@ -102,7 +101,7 @@ class CachedViewLoop:
             state.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
             state.save(checkpoint)
             report(state.records[-1])
-        next(shown, None)  # past the last step, so that a bar ends its line
+        next(shown, None)  # past the last step, so that the progress bar ends its line
 
 
 def _check(data: TrainingData, schedule: Schedule) -> None:
@@ -117,5 +116,5 @@ def _check(data: TrainingData, schedule: Schedule) -> None:
 
 
 def _watch(data: TrainingData) -> Tensor:
-    """The features of images spread evenly over the training data."""
+    """The features of at most `WATCHED` images, evenly spaced in the training data."""
     return torch.from_numpy(data.features[:: -(-len(data.features) // WATCHED)])

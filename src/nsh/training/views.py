@@ -1,8 +1,8 @@
-"""Embeddings of clean images and of augmented views, written as they are made and taken up again after a kill.
+"""Writes embeddings of clean images and of augmented views, and continues after an interruption.
 
-The file grows batch by batch in the order of the images, so its length says how far it is. Batches are cut by
-`batch` alone and views are drawn from generators of their own: the bytes do not depend on the number of workers.
-It does not know what runs the network: `embed` is a callable.
+A file grows batch by batch in the order of the images, so its length shows the progress. Batches depend on `batch`
+alone and every view has its own generator, so the bytes do not depend on the number of workers. `embed` is a callable
+that runs the network.
 """
 
 import io
@@ -23,21 +23,21 @@ from nsh.training.augment import augment, view_generator
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; called by several threads at once."""
 
-_AHEAD = 2  # batches in work for each worker
+_AHEAD = 2  # batches in progress for each worker
 _COPIED = 4096  # rows copied at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedder:
-    """How images reach the network.
+    """How images are read and embedded.
 
     Attributes:
-        load: gives the image of an id.
-        embed: gives the embeddings of a batch.
+        load: from an id to its image.
+        embed: from a batch of images to embeddings.
         dim: length d of an embedding.
         size: S, pixels a side.
         resample: name of Pillow's filter.
-        batch: images embedded in one call; of views at least all those of one image.
+        batch: images or views in one call of `embed`; at least all views of one image.
         workers: threads that decode, augment and call `embed`.
     """
 
@@ -53,7 +53,7 @@ class Embedder:
 def embed_images(ids: Sequence[str], *, embedder: Embedder, path: Path, progress: Progress = no_progress) -> None:
     """Write the embeddings of the images `ids` to the .npy file `path`, float32 [len(ids), d].
 
-    A file that an interrupted call with the same arguments left at `path` is continued; a whole one is left alone.
+    The file of an interrupted call with the same arguments is continued; a complete file is not changed.
 
     Raises:
         DataError: an image cannot be read, or an embedding is NaN or infinite.
@@ -82,7 +82,7 @@ def embed_views(
     """Write the embeddings of `views` augmented views of each image to the .npy file `path`.
 
     The array is float16 [len(ids), views, d]; view v of image i is drawn by `view_generator(seed, image=i, view=v)`.
-    An interrupted call is continued as by `embed_images`.
+    An interrupted call is continued as in `embed_images`.
 
     Raises:
         DataError: an image cannot be read, or an embedding is NaN or beyond float16's 65,504.
@@ -130,7 +130,7 @@ def _embed(embedder: Embedder, inputs: NDArray[np.uint8], names: Sequence[str]) 
 
 
 def _halve(embeddings: NDArray[np.float32], names: Sequence[str]) -> NDArray[np.float16]:
-    with np.errstate(over="ignore"):  # what overflows is named below
+    with np.errstate(over="ignore"):  # the check below names the image
         halves = embeddings.astype(np.float16)
     _check_finite(halves, names, f"beyond float16's {np.finfo(np.float16).max:.0f}: choose another backbone or weights")
     return halves
@@ -152,7 +152,7 @@ def _grow(
     workers: int,
     progress: Progress,
 ) -> None:
-    """Append `make(start)`, rows start to start + step, until the .npy file at `path` is whole."""
+    """Append `make(start)`, the rows start to start + step, until the .npy file at `path` is complete."""
     header = _header(shape, dtype)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -168,7 +168,7 @@ def _grow(
 
 
 def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
-    """NumPy's own, and not its memory map nor its `save`: neither can say that the disk is full."""
+    """The .npy header, written without NumPy's memory map or `save`, which do not report a full disk."""
     buffer = io.BytesIO()
     description = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, description)
@@ -176,7 +176,7 @@ def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
 
 
 def _resume(file: BinaryIO, header: bytes, *, row_bytes: int, step: int, rows: int) -> int:
-    """Set `file` behind its last whole batch and return the rows before it; begin it where it is not this array's."""
+    """Move `file` to the end of its last complete batch, or start again for another array; return the rows before it."""
     done = 0
     if file.read(len(header)) == header:
         done = (file.seek(0, io.SEEK_END) - len(header)) // row_bytes

@@ -1,4 +1,4 @@
-"""`nsh info`: what an encoder says about itself, and what this machine would run it on."""
+"""`nsh info`: an encoder's metadata, and the devices of this machine."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ def info(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what an encoder file is: bits, input, network, training, digest.
+    """Show an encoder's metadata: bits, input, network, training, digest.
 
     Codes of two encoders can be compared only if their digests (sha256) are equal.
 

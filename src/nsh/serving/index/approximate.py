@@ -1,8 +1,9 @@
 """The approximate backend: inverted lists over the codes (FAISS's IndexBinaryIVF), tuned to a measured recall.
 
-Rows have their database keys, so that removed and changed rows are deleted one by one and new rows join the list of their
-nearest centre. The centres are computed again when the index has doubled. Recall is counted by distance: a found neighbour
-is right if it is at most as far as the true 10th, because equal distances are equally right. Knows no id, version or path.
+Rows have their database keys, so that removed and changed rows are deleted one by one and new rows join the list of
+their nearest centre. The centres are computed again when the index has doubled. Recall is counted by distance: a found
+neighbour is right if it is at most as far as the true 10th, because equal distances are equally right. Knows no id,
+version or path.
 """
 
 import math

@@ -1,10 +1,10 @@
 """Exact Hamming search over packed codes in memory or in a mapped file, by FAISS.
 
 The order is that of `nsh.core.hamming`: by (distance, row), also among equal distances at the k-th place. For many rows
-FAISS compares with a bound, and the rows within it are sorted here. For few rows, or if most distances are equal, FAISS's
-heap variant ("hc") gives the order itself: it reads rows in ascending order, takes a row only if it is strictly nearer than
-the worst row held, and breaks ties in its heap by row. FAISS does not promise this, so the tests compare it with
-`nsh.core.hamming.rank` on codes that are nearly all ties. Knows no id, version or file.
+FAISS compares with a bound, and the rows within it are sorted here. For few rows, or if most distances are equal,
+FAISS's heap variant ("hc") gives the order itself: it reads rows in ascending order, takes a row only if it is strictly
+nearer than the worst row held, and breaks ties in its heap by row. FAISS does not promise this, so the tests compare it
+with `nsh.core.hamming.rank` on codes that are nearly all ties. Knows no id, version or file.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,8 +47,8 @@ def _by_heap(query: NDArray[np.uint8], codes: NDArray[np.uint8], k: int) -> list
 def _by_bound(query: NDArray[np.uint8], codes: NDArray[np.uint8], sample: NDArray[np.uint8], k: int) -> list[Found]:
     """Search with a bound: the k-th distance in a sample bounds the k-th of all. The rows within it are sorted here.
 
-    A pass that only compares with a bound takes half the time of one that keeps a heap. If the sample shows that too many
-    rows would be within the bound, because many are equally far, the heap is used.
+    A pass that only compares with a bound takes half the time of one that keeps a heap. If the sample shows that too
+    many rows would be within the bound, because many are equally far, the heap is used.
     """
     with use_threads(1):
         bounds, _ = faiss.knn_hamming(query, sample, _SLACK * k, variant="hc")
@@ -72,7 +72,7 @@ def _sample(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _shared(
     search: Callable[[NDArray[np.uint8]], list[Found]], query: NDArray[np.uint8], *, threads: int
 ) -> list[Found]:
-    """Search part by part in our own threads: FAISS's threads spin after every block of codes to wait for each other."""
+    """Search part by part in our own threads: FAISS's threads spin to wait for each other after every block."""
     parts = [query[start : start + _PART] for start in range(0, len(query), _PART)]
     if threads == 1 or len(parts) == 1:
         return [found for part in parts for found in search(part)]

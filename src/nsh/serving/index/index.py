@@ -3,8 +3,8 @@
     index.sqlite     ids, metadata, settings, and which version of the codes is current
     snapshots/       the codes of the newest versions
 
-The folder must be on a local disk and may be mounted read-only; locks and mapped files are not reliable on a network file
-system. Knows no image and no encoder, except the digest of the encoder whose codes it holds.
+The folder must be on a local disk and may be mounted read-only; locks and mapped files are not reliable on a network
+file system. Knows no image and no encoder, except the digest of the encoder whose codes it holds.
 """
 
 import threading
@@ -131,8 +131,8 @@ class Index:
             encoder_sha256: of the encoder that made the codes.
 
         Raises:
-            CodesError: the codes are of another encoder or length, an id is not valid or occurs twice, the index is open
-                for reading only, or another process is writing.
+            CodesError: the codes are of another encoder or length, an id is not valid or occurs twice, the index is
+                open for reading only, or another process is writing.
         """
         self._check_writable()
         self.check_encoder(encoder_sha256)

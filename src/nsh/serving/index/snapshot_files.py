@@ -4,9 +4,9 @@
     <number>.keys.npy     int64 [n], ascending: the database's key of each row
     <number>.lists.faiss  the approximate backend, if there is one
 
-Every version has new files. A million 64-bit codes are 16 MB and take a tenth of the time of their ids to write; so there
-are no segments, no tombstones and no compaction. A mapped file stays readable after it was deleted, so a reader of an old
-version loses nothing. Knows nothing of ids.
+Every version has new files. A million 64-bit codes are 16 MB and take a tenth of the time of their ids to write; so
+there are no segments, no tombstones and no compaction. A mapped file stays readable after it was deleted, so a reader
+of an old version loses nothing. Knows nothing of ids.
 """
 
 import os

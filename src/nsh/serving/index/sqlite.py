@@ -1,9 +1,9 @@
 """The index's SQLite database: ids, metadata, and which version of the codes is current.
 
-A writer's transaction is exclusive; it commits after the version's files are on disk. A reader's transaction is short: it
-looks up ids and metadata only if the searched version is still current, so that it neither delays writers nor mixes
-versions. SQLite uses a rollback journal: between two changes the database is one complete file, which can be copied, and
-read from a read-only mount. Knows nothing of codes or searching.
+A writer's transaction is exclusive; it commits after the version's files are on disk. A reader's transaction is short:
+it looks up ids and metadata only if the searched version is still current, so that it neither delays writers nor mixes
+versions. SQLite uses a rollback journal: between two changes the database is one complete file, which can be copied,
+and read from a read-only mount. Knows nothing of codes or searching.
 
     setting    settings of the whole index: schema, bits, encoder_sha256 ...
     version    one row for each version whose files are kept; the highest number is current

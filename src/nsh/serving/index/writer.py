@@ -1,7 +1,7 @@
 """Changes an index in one transaction: the new version is written to disk, then it becomes current.
 
-If the writer is killed at any time, the former version stays current, and the next writer deletes its files. Knows nothing
-of searching.
+If the writer is killed at any time, the former version stays current, and the next writer deletes its files. Knows
+nothing of searching.
 """
 
 import sqlite3
@@ -96,8 +96,8 @@ def _publishing(
 ) -> Iterator[None]:
     """Write the files of a new version; let the block change items; then commit both.
 
-    The files come first, because they take long. A process that is killed before the database changes leaves it as it is;
-    one that is killed later leaves a journal, which a reader without the right to write cannot roll back.
+    The files come first, because they take long. A process that is killed before the database changes leaves it as it
+    is; one that is killed later leaves a journal, which a reader without the right to write cannot roll back.
     """
     before = sqlite.current(connection)
     number = before.number + 1

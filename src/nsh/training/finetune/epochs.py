@@ -1,4 +1,4 @@
-"""Epoch after epoch of a fine-tuning run: steps, validation, checkpoints, the end. Knows no method and no data set."""
+"""The epochs of a fine-tuning run: steps, validation, checkpoints, the end. Knows no method and no data set."""
 
 import time
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from nsh.training.finetune.stop import Stop
 from nsh.training.state import bit_balance
 
 WATCHED = 512
-"""Clean images, at most, whose bits are counted after an epoch."""
+"""Largest number of clean images whose bit balance is computed after an epoch."""
 
 
 @dataclass(kw_only=True)
 class Epochs:
-    """The epochs that are left of a run."""
+    """The remaining epochs of a run."""
 
     state: FineTuningState
     images: TrainingImages
@@ -33,7 +33,7 @@ class Epochs:
     saved: float = field(default_factory=time.monotonic)
 
     def go_on(self, report: Report, *, progress: Progress) -> None:
-        """Train to the last epoch, or until `patience` is over."""
+        """Train until the last epoch, or until `patience` is exceeded."""
         position, batch = self.state.position, self.schedule.batch
         for record in position.records:
             report(record)
@@ -47,7 +47,7 @@ class Epochs:
                 self.state.save_best()
             self._save()
             report(position.records[-1])
-        next(ticks, None)  # past the last step, so that a bar ends its line
+        next(ticks, None)  # past the last step, so that the progress bar ends its line
         self.state.finish()
 
     def _is_over(self) -> bool:
@@ -57,7 +57,7 @@ class Epochs:
         return position.epoch >= self.schedule.epochs or (impatient and position.epoch > 0)
 
     def _draw_batches(self, training: Rows) -> list[Rows]:
-        """Of pairs of the images in `training`, for this epoch."""
+        """This epoch's batches of pairs of the images in `training`."""
         partners, epoch = self.state.module.objective.partners, self.state.position.epoch
         return draw_batches(training, partners=partners, batch=self.schedule.batch, seed=self.seed, epoch=epoch)
 
@@ -71,7 +71,7 @@ class Epochs:
         self.state.settle()
 
     def _describe(self, held_out: Rows) -> dict[str, float]:
-        """The record of the epoch that ends."""
+        """The record of the finished epoch."""
         position = self.state.position
         record = {"epoch": position.epoch + 1, **position.means()}
         with self._looking():
@@ -82,7 +82,7 @@ class Epochs:
         return record
 
     def _validate(self, held_out: Rows) -> float:
-        """Mean loss of the held-out images, in the same batches, pairs and views every time."""
+        """Mean loss of the held-out images, with the same batches, pairs and views every time."""
         losses, generator = [], np.random.default_rng(self.seed)
         pairs = pair(held_out, partners=self.state.module.objective.partners, generator=generator)
         batches = cut_batches(pairs, batch=self.schedule.batch)
@@ -90,11 +90,11 @@ class Epochs:
             losses.append(self.state.held_out_loss(views))
             if agree(self.stop.asked, device=self.state.fabric.device):
                 break
-        loss: float = self.state.fabric.broadcast(float(np.mean(losses)))  # what is decided by it is decided alike
+        loss: float = self.state.fabric.broadcast(float(np.mean(losses)))  # so that all ranks decide alike
         return loss
 
     def _balance(self) -> float:
-        """How evenly the bits are used on clean images, spread evenly over all that there are."""
+        """The bit balance on clean images, evenly spaced among all."""
         count, ranks = len(self.images.ids), self.state.fabric.world_size
         rows = np.arange(count)[:: -(-count // WATCHED)]
         rows = rows[: len(rows) // ranks * ranks]
@@ -105,7 +105,7 @@ class Epochs:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Without gradients, in evaluation mode; the objective, which may count or draw, is afterwards as before."""
+        """Evaluate without gradients; afterwards the objective, which may count or draw, has its former state."""
         module = self.state.module
         before = {name: value.clone() for name, value in module.objective.state_dict().items()}
         module.eval()
@@ -120,7 +120,7 @@ class Epochs:
         return [shard(rows, rank=fabric.global_rank, ranks=fabric.world_size) for rows in batches]
 
     def _pause(self) -> None:
-        """Between two steps: write a checkpoint if it is time for one, and end if SIGTERM has come to any rank."""
+        """Between two steps: write a checkpoint if it is due, and end if any rank has received SIGTERM."""
         if agree(self.stop.asked, device=self.state.fabric.device):
             self._save()
             self.stop.hand_on()

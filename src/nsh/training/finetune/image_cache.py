@@ -1,12 +1,12 @@
 """A cache of decoded training images, which every epoch reads. Knows no network and no augmentation.
 
-The cache is a folder. `store.json` holds the side and the number of images. Every 256 images have a shard: <number>.npy,
-uint8 [256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the originals. A shard is written
-whole or not at all, so that an interrupted run is continued shard by shard.
+The cache is a folder. `store.json` holds the side and the number of images. Every 256 images have a shard:
+<number>.npy, uint8 [256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the originals. A
+shard is written whole or not at all, so that an interrupted run is continued shard by shard.
 
 Images are squashed to side = ceil(8 / 7 S), the ratio of the usual 256 and 224. This takes 1.3 times the memory of S. A
-view of nearly the whole image is as sharp as from the original; a view of a small part of a large original is less sharp.
-If all images are smaller, the side is that of the longest one: CIFAR-10's images keep their 32 pixels.
+view of nearly the whole image is as sharp as from the original; a view of a small part of a large original is less
+sharp. If all images are smaller, the side is that of the longest one: CIFAR-10's images keep their 32 pixels.
 """
 
 import io

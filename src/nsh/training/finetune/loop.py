@@ -1,11 +1,11 @@
-"""The loop for methods that learn by gradient, on images: backbone and objective are trained together, end to end.
+"""The fine-tuning loop, for methods that learn by gradient: trains backbone and objective together on images.
 
-It is the other `nsh.objectives.base.Loop` beside `nsh.training.loop`, and knows no method, data set or tracker.
+It is the second `nsh.objectives.base.Loop`, besides `nsh.training.loop`, and knows no method, data set or tracker.
 The result depends on network, objective, images, schedule, recipe, seed, kind of device, threads and number of ranks.
 
-Validation needs no label: it is the objective itself, on images that are never trained on and whose two views are the
-same after every epoch. It is what is minimised, every method has one, and where it rises again the network has begun
-to learn the training images by heart. It says nothing of retrieval, so `keep: last` is there too.
+Validation needs no label: it is the objective on images that are never trained on, with the same two views after every
+epoch. Every method has an objective, and where this loss rises again the network overfits. It does not measure
+retrieval, so `keep: last` is possible too.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,18 +34,17 @@ from nsh.training.reproducible import reproducible
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningLoop:
-    """A `nsh.objectives.base.Loop` that leaves the tuned network in place.
+    """A `nsh.objectives.base.Loop` that trains the network in place.
 
     Attributes:
-        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
-        images: all training images, among which the data's are.
+        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; it made the data's features.
+        images: all training images, which include the data's.
         recipe: how the network is trained.
-        cache: folder for partial state; of a finished run its last and its best weights stay there,
-            and below images/ the decoded images.
-        threads: of torch; results are equal only for equal threads.
+        cache: folder for checkpoints, the last and best weights of finished runs, and, below images/, decoded images.
+        threads: torch's threads; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
-        say: gets a line where there is something to know.
+        say: gets lines for the user.
     """
 
     network: nn.Module
@@ -58,7 +57,7 @@ class FineTuningLoop:
     say: Callable[[str], None] = print
 
     def clear(self) -> None:
-        """Delete nothing, unlike the loop over cached views: the weights of a finished run took hours."""
+        """Keep all files, unlike the loop on cached views: the weights of a finished run took hours."""
 
     def __call__(
         self,
@@ -70,15 +69,15 @@ class FineTuningLoop:
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Minimise `objective` in network and objective by Adam, going on from the last checkpoint of this run.
+        """Minimise `objective` over network and objective by Adam, from the last checkpoint of this run.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps,
-        "held_out_loss" where images are held out, and "bit_balance" of the codes of some clean images. A resumed run
-        reports the epochs before the interruption again. On SIGTERM the step is finished, a checkpoint is written, and
-        the signal handed on.
+        "held_out_loss" if images are held out, and "bit_balance" of the codes of some clean images. A resumed run
+        reports its former epochs again. On SIGTERM the step is finished, a checkpoint is written, and the signal is
+        raised again.
 
         Raises:
-            TrainingError: too few images, data that does not say whose it is, or a rank was lost.
+            TrainingError: too few images, data without rows that are not all images, or a lost rank.
             ConfigError: the ranks cannot share a batch or the devices.
             DataError: an image cannot be read.
             NonFiniteLoss: names epoch, step and images.
@@ -90,7 +89,7 @@ class FineTuningLoop:
         with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
             images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
-            with Stop() as stop:  # not before: SIGTERM may end the decoding, which goes on where it was, at once
+            with Stop() as stop:  # not before: SIGTERM may end the decoding at once, which continues in the next run
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
                 state = FineTuningState(module, fabric, folder=folder, facts=facts)
                 if fabric.is_global_zero and not state.is_begun():
@@ -112,7 +111,7 @@ class FineTuningLoop:
         return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
 
     def _select(self, data: TrainingData) -> ImageFiles:
-        """The data's images: those that a method has chosen, or all."""
+        """The data's images: those that the method has chosen, or all."""
         if data.rows is not None:
             return self.images.take(data.rows)
         if len(data.features) != len(self.images.ids):

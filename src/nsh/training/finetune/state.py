@@ -1,8 +1,8 @@
-"""A fine-tuning run's state: how far it is, and how that survives an interruption. Knows no method and no images.
+"""The state of a fine-tuning run and its checkpoints. Knows no method and no images.
 
-A folder holds last.ckpt (all state, after a step), best.ckpt (the weights after the epoch with the smallest loss on
-held-out images), both with the facts of the run (see `nsh.training.checkpoint`), and, until the run is finished,
-run.json, the facts alone. Rank 0 writes, every rank reads.
+The run's folder holds last.ckpt (the whole state after a step), best.ckpt (the weights after the epoch with the
+smallest held-out loss), both with everything the run depends on (see `nsh.training.checkpoint`), and, until the run is
+finished, run.json, which holds this alone. Rank 0 writes, every rank reads.
 """
 
 import math
@@ -27,7 +27,7 @@ Terms = dict[str, Tensor]
 
 @dataclass
 class Position:
-    """How far a run is: `step` steps into epoch number `epoch`, from 0."""
+    """The position of a run: `step` steps into epoch number `epoch`, from 0."""
 
     epoch: int = 0
     step: int = 0
@@ -43,11 +43,11 @@ class Position:
         self.step += 1
 
     def means(self) -> dict[str, float]:
-        """Of the terms over the steps of this epoch."""
+        """The means of the terms over the steps of this epoch."""
         return {name: float(total) / self.step for name, total in self.sums.items()}
 
     def finish_epoch(self, record: dict[str, float]) -> bool:
-        """Go on to the next epoch; whether the one that ends is the best so far."""
+        """Go to the next epoch; return whether the finished one is the best so far."""
         self.records.append(record)
         better = record.get("held_out_loss", math.inf) < self.best_loss
         if better:
@@ -57,7 +57,7 @@ class Position:
 
 
 class FiniteCheck:
-    """A number that must be finite, on its way from the device: to wait for it is to let the device run dry."""
+    """A number that must be finite, copied from the device without waiting, so that the device stays busy."""
 
     def __init__(self, number: Tensor, say: Callable[[float], str]) -> None:
         self.say = say
@@ -70,7 +70,7 @@ class FiniteCheck:
             self.event.record()
 
     def settle(self) -> None:
-        """Look at it.
+        """Wait for the number and check it.
 
         Raises:
             NonFiniteLoss: it is not finite.
@@ -82,7 +82,7 @@ class FiniteCheck:
 
 
 class FineTuningState:
-    """Module and optimiser on their device, and the position."""
+    """Module and optimiser on their device, and the position in the run."""
 
     def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, facts: Facts) -> None:
         self.module, self.fabric, self.recipe = module, fabric, module.recipe
@@ -94,7 +94,7 @@ class FineTuningState:
         self._pending: list[FiniteCheck] = []
 
     def held_out_loss(self, pair: Pair) -> float:
-        """The loss of held-out images.
+        """The loss of a batch of held-out images.
 
         Raises:
             NonFiniteLoss: names epoch and images.
@@ -109,9 +109,9 @@ class FineTuningState:
         return loss
 
     def step(self, pair: Pair, *, seed: int) -> Terms:
-        """Descend once; what torch draws by chance in it depends on (seed, epoch, step) alone.
+        """Do one step; torch's random numbers in it depend on (seed, epoch, step) alone.
 
-        Loss and gradient are looked at a step later, and before anything is written: see `settle`.
+        Loss and gradient are checked one step later, and before anything is written: see `settle`.
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
@@ -144,7 +144,7 @@ class FineTuningState:
         return terms
 
     def settle(self) -> None:
-        """Look at the loss and the gradient of the last step.
+        """Check the loss and the gradient of the last step.
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
@@ -164,10 +164,10 @@ class FineTuningState:
         return [FiniteCheck(length, lambda length: f"the gradient became {length} {where}")]
 
     def save(self) -> None:
-        """Write all state to last.ckpt, atomically.
+        """Write the whole state to last.ckpt, atomically.
 
         Raises:
-            NonFiniteLoss: the last step has made it worthless.
+            NonFiniteLoss: loss or gradient of the last step is not finite.
         """
         self.settle()
         position = {name: value for name, value in vars(self.position).items() if name != "sums"}
@@ -183,11 +183,11 @@ class FineTuningState:
         self._write("best.ckpt", {"module": self.module.state_dict()})
 
     def is_begun(self) -> bool:
-        """Whether there is state to go on from."""
+        """Whether there is a checkpoint."""
         return (self.folder / "last.ckpt").exists()
 
     def resume(self) -> None:
-        """Take over the state in last.ckpt, if there is one.
+        """Load the state from last.ckpt, if it exists.
 
         Raises:
             TrainingError: it is of another run; names the differences.
@@ -203,12 +203,12 @@ class FineTuningState:
         self.position.sums = {name: value.to(self.fabric.device) for name, value in self.position.sums.items()}
 
     def take_best(self) -> None:
-        """Take over the weights in best.ckpt, which are of the best epoch so far."""
+        """Load the weights of the best epoch from best.ckpt."""
         self.fabric.barrier()  # rank 0 may still be writing it
         self.module.load_state_dict(self._read("best.ckpt")["module"])
 
     def finish(self) -> None:
-        """Note that this run needs no more steps."""
+        """Mark the run as finished."""
         if self.fabric.is_global_zero:
             (self.folder / "run.json").unlink(missing_ok=True)
 
@@ -227,7 +227,7 @@ class FineTuningState:
 
 
 def describe_others(folder: Path, facts: Facts) -> list[str]:
-    """A line for each unfinished run of the same method and code length beside `folder`, and how it differs."""
+    """A line for each other unfinished run of the same method and code length, with its differences."""
     lines = []
     for path in sorted(folder.parent.glob("*/run.json")):
         other: dict[str, Any] = read_json(path)
