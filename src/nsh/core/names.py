@@ -66,8 +66,7 @@ def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
 
 
 def read_list(content: bytes) -> list[str]:
-    r"""The names in a list, one a line, or each followed by a zero byte as from `find -print0`; empty names are
-    dropped.
+    r"""The names in a list, one a line, or each followed by a zero byte as from `find -print0`, without empty ones.
 
     Windows line ends, a byte order mark, and UTF-16, as PowerShell writes it, are allowed.
 

@@ -35,9 +35,12 @@ SQLITE = "sqlite:///"
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 # Defaults that the user's environment overrides: with MLflow's own values a process waits minutes for a dead server,
-    and # writes progress bars into files. DEFAULTS = { "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR":
-    str(sys.stderr.isatty()).lower(),
+# and writes progress bars into files.
+DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": str(sys.stderr.isatty()).lower(),
 }
 
 

@@ -176,7 +176,7 @@ def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
 
 
 def _resume(file: BinaryIO, header: bytes, *, row_bytes: int, step: int, rows: int) -> int:
-    """Move `file` to the end of its last complete batch, or start again for another array; return the rows before it."""
+    """Move `file` to the end of its last complete batch, or begin it again; return the rows before this place."""
     done = 0
     if file.read(len(header)) == header:
         done = (file.seek(0, io.SEEK_END) - len(header)) // row_bytes
