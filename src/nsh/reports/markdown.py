@@ -1,6 +1,6 @@
-"""results.md: the figures of all pairs as tables for people, with the pictures below.
+"""Writes results.md: tables of the figures of all pairs, and the pictures.
 
-Only what was measured is shown; the paper's numbers stand beside ours where data set and metric are the paper's.
+It shows measured figures only, with the paper's numbers beside them if data set and metric are the paper's.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ _TRAINED = {
     "frozen": "frozen",
     "finetune": "fine-tuned by every method that learns by gradient; the float embedding is the frozen one's",
 }
-"""What became of the backbone, by train.mode."""
+"""The description of the backbone, by train.mode."""
 
 
 def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
-    """The report, with the pictures named in `pictures` (of `PICTURES`)."""
+    """The report, with the `pictures`, names of `PICTURES`."""
     parts = ["# Results", _describe(heading), _main_table(measured, heading), _bit_table(measured)]
     parts += [_significance(measured, heading), _paper_section(measured, heading)]
     parts += [
@@ -80,7 +80,7 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
 
 
 def _mark(figure: str, item: Measured, best: Measured) -> str:
-    """The best is bold, a tie with it marked; a single query tells nothing."""
+    """Make the best figure bold and mark ties with it; a single query gives no tie."""
     if item is best:
         return f"**{figure}**"
     queries = best.average_precision, item.average_precision
@@ -88,7 +88,7 @@ def _mark(figure: str, item: Measured, best: Measured) -> str:
 
 
 def _significance(measured: Sequence[Measured], heading: Heading) -> str:
-    """NSH against its best rival, at each length where both are there."""
+    """NSH against the best other method, at each length that both have."""
     metric, lines = f"mAP_at_{heading.k}", []
     if not all(metric in item.metrics and len(item.average_precision) > 1 for item in measured):
         return ""
@@ -126,7 +126,7 @@ def _bit_table(measured: Sequence[Measured]) -> str:
 
 
 def _paper_section(measured: Sequence[Measured], heading: Heading) -> str:
-    """The paper's own table for this data set and metric, ours below it."""
+    """The paper's table for this data set and metric, and our figures below it."""
     metric = f"mAP_at_{heading.k}"
     printed = paper.printed(heading.data_set, metric, table="T1")
     if not printed:
@@ -171,13 +171,13 @@ def _best(measured: Sequence[Measured], metric: str) -> dict[int, Measured]:
 
 
 def lead(first: str, second: str, found: Difference, interval: tuple[float, float]) -> str:
-    """How far one method is ahead of another, with the interval of that difference."""
+    """The difference of two methods, with its interval."""
     low, high = interval
     return f"{first} − {second} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{', a tie' if found.is_tie else ''}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, its first column to the left and the others to the right."""
+    """A table in Markdown; the first column is aligned left, the others right."""
     lines = [header, ["---" if column == 0 else "---:" for column in range(len(header))], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
