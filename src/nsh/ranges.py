@@ -14,8 +14,8 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
-# YAML's types are strict, because DVC puts 16.0 and true into commands and hashes as they are written. A real number may
-# be text, because PyYAML reads 3e-4 as text.
+# YAML's types are strict, because DVC puts 16.0 and true into commands and hashes as they are written. A real number
+# may be text, because PyYAML reads 3e-4 as text.
 Truth = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Real = Annotated[float, BeforeValidator(_refuse_truth)]
