@@ -1,12 +1,12 @@
-"""What decoding and augmenting cost on top of the network, and how the threads are best spent.
+"""Measures the cost of decoding and augmentation beside the network's, and the best use of threads.
 
     python benchmarks/embed.py                  mobilenet_v2, 96 px, 2 threads
 
-The bare loop is the fastest this machine embeds: ready arrays, one single-threaded onnxruntime call per core at once.
-Against it: the same with onnxruntime's own threads inside each call, and the stage's path (Pillow, augmentation,
-float16, file) for clean images and for views, of grey and of coloured 32 x 32 images. Every contender runs once in
-each round, in turn; ratios are medians over rounds of time per image, wall and CPU. On a busy machine read the CPU
-ratios. Random weights: they take the same time as trained ones.
+The bare loop is the fastest way to embed on this machine: ready arrays, one single-threaded onnxruntime call per core
+at once. It is compared with onnxruntime's own threads inside each call, and with the path of the stage (Pillow,
+augmentation, float16, file) for clean images and for views, of grey and of coloured 32 x 32 images. The contenders take
+turns in every round; ratios are medians over rounds of time per image, wall and CPU. On a busy machine use the CPU
+ratios. Weights are random, which take the same time as trained ones.
 """
 
 import argparse

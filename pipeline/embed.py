@@ -1,4 +1,4 @@
-"""Stage embed: params.yaml, data/raw and data/split -> data/embed: what the frozen backbone sees.
+"""Stage embed: params.yaml, data/raw and data/split -> data/embed: embeddings by the frozen backbone.
 
 data/embed/ holds backbone.onnx, embed.json, train.npy, query.npy, gallery.npy and views.npy (`nsh.project.embeddings`).
 """
