@@ -106,7 +106,7 @@ class Bench:
         fabric = open_fabric(self.device)
         self.images = TrainingImages.prepare(self.files, cache=cache / "images", fabric=fabric, progress=no_progress)
         module = FineTuning(self.network, self.objective, recipe=self.recipe, learning_rate=1e-5)
-        self.run = FineTuningState(module, fabric, folder=cache, facts={})
+        self.run = FineTuningState(module, fabric, folder=cache, provenance={})
         self.batches = [
             np.arange(start, start + self.batch) for start in range(0, arguments.images - self.batch + 1, self.batch)
         ]

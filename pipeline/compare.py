@@ -5,7 +5,7 @@ precision_at_k.csv, pr_ranking.csv and training.csv (the charts of `dvc plots`),
 """
 
 from nsh.config import read_params
-from nsh.data.registry import open_images
+from nsh.data.registry import open_chosen
 from nsh.data.split import read_header, read_part
 from nsh.project.embeddings import Embeddings, measure_ceiling
 from nsh.project.paths import Project, pairs_of
@@ -27,7 +27,7 @@ def main() -> None:
     best, classes = best_pair(measured, k=k), split["classes"]
     lines = read_lines(read_nearest(project.of(best.pair)))
     title = describe_grid(best.method, best.bits, classes=classes)
-    image = open_images(raw=project.raw, **params.dataset.model_dump(exclude={"exclude"})).image
+    image = open_chosen(params.dataset, raw=project.raw).image
     query, gallery = (Side(part.ids, part.labels) for part in parts.values())
     grid = draw_grid(query, gallery, lines=lines, image=image, classes=classes, title=title)
     labels = {name: part.labels for name, part in parts.items()}

@@ -3,16 +3,17 @@
 data/embed/ holds backbone.onnx, embed.json, train.npy, query.npy, gallery.npy and views.npy (`nsh.project.embeddings`).
 """
 
+from pathlib import Path
 from typing import Any
 
 from nsh.backbones.published import open_published
 from nsh.config import read_params
-from nsh.data.registry import open_images
+from nsh.data.registry import open_chosen
 from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
-from nsh.export.source import source_sha256
 from nsh.project.paths import Project
+from nsh.system.code import code_digest
 from nsh.system.command import run_stage
 from nsh.system.files import sha256_bytes
 from nsh.terminal import show_progress, take_no_arguments
@@ -31,14 +32,14 @@ def main() -> None:
     header |= {"image_size": seen.image_size, "resample": seen.resample, "dim": backbone.dim}
     header |= {"views": params.embed.views, "seed": params.embed.seed, "backbone_sha256": sha256_bytes(graph)}
     header |= {"device": device.partition(":")[0], "split_sha256": read_header(project.split)["sha256"]}
-    images = open_images(raw=project.raw, **params.dataset.model_dump(exclude={"exclude"}))
+    images = open_chosen(params.dataset, raw=project.raw)
     embed, batch, workers = open_embedder(backbone, graph, device=device), params.embed.batch, params.compute.threads
     size, dim = seen.image_size, backbone.dim
     embedder = Embedder(
         load=images.image, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
     )
     parts = {part: read_part(project.split, part).ids for part in PARTS}
-    cache, code = project.cache("embed"), source_sha256()
+    cache, code = project.cache("embed"), code_digest([Path(__file__)])
     embed_split(
         parts, embedder, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
     )

@@ -3,7 +3,7 @@
 from nsh.config import read_params
 from nsh.data.classes import check_classes, describe_classes
 from nsh.data.draw import Sizes, draw
-from nsh.data.registry import open_images
+from nsh.data.registry import open_chosen
 from nsh.data.split import read_header, write
 from nsh.data.take import TAKES
 from nsh.project.paths import Project
@@ -15,7 +15,7 @@ def main() -> None:
     """Draw train, query and gallery and write them."""
     params, project = read_params(), Project()
     split = params.split
-    images = open_images(raw=project.raw, **params.dataset.model_dump(exclude={"exclude"}))
+    images = open_chosen(params.dataset, raw=project.raw)
     check_classes(images)
     print(f"{params.dataset.name}: {describe_classes(images)}")
     sizes = Sizes(train=split.train, gallery=split.gallery, query=split.query)

@@ -15,7 +15,7 @@ def images(tmp_path: Path, *names: str, labels: str = "folder") -> folder.Folder
         (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4)).save(tmp_path / "root" / name)
     folder.fetch(raw=tmp_path / "raw", root=tmp_path / "root", say=lambda line: None)
-    return folder.open_images("folder", raw=tmp_path / "raw", root=tmp_path / "root", labels=labels)
+    return folder.open_images(raw=tmp_path / "raw", root=tmp_path / "root", labels=labels)
 
 
 def test_classes_and_counts_are_said(tmp_path: Path) -> None:

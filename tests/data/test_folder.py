@@ -22,7 +22,7 @@ def paint(path: Path, colour: int = 0) -> Path:
 
 def open_tree(tmp_path: Path, *, labels: str = "folder") -> folder.FolderImages:
     folder.fetch(raw=tmp_path / "raw/folder", root=tmp_path / "root", say=lambda line: None)
-    return folder.open_images("folder", raw=tmp_path / "raw/folder", root=tmp_path / "root", labels=labels)
+    return folder.open_images(raw=tmp_path / "raw/folder", root=tmp_path / "root", labels=labels)
 
 
 def test_the_first_folder_level_is_the_class(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_half_an_inventory_is_refused(tmp_path: Path) -> None:
     inventory = tmp_path / "raw/folder/inventory.jsonl"
     inventory.write_text("".join(inventory.read_text().splitlines(keepends=True)[:2]))
     with pytest.raises(DataError, match="is not whole"):
-        folder.open_images("folder", raw=tmp_path / "raw/folder", root=tmp_path / "root", labels="folder")
+        folder.open_images(raw=tmp_path / "raw/folder", root=tmp_path / "root", labels="folder")
 
 
 def test_no_inventory_names_the_command(tmp_path: Path) -> None:

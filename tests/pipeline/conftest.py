@@ -2,8 +2,6 @@
 
 import importlib.util
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +38,16 @@ def load_stage(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the code to write into; programs that a test starts import it."""
+    copy = tmp_path / "code"
+    for name in ("src/nsh", "pipeline"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", f"{copy / 'src'}:{copy}")
+    return copy
 
 
 @pytest.fixture(scope="session")
@@ -101,11 +109,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def exported(embedded: Path, made_once) -> Path:
-    """The project after the export stage, run as a process of its own, as DVC does: what is loaded tells its source."""
+    """The project after the export stage."""
 
     def export(folder: Path) -> None:
         shutil.copytree(embedded, folder)
-        command = [sys.executable, ROOT / "pipeline/export.py", "--method", "itq", "--bits", str(BITS)]
-        subprocess.run(command, check=True, cwd=folder)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr("sys.argv", ["export", "--method", "itq", "--bits", str(BITS)])
+            load_stage("export").main()
 
     return made_once("exported", export)

@@ -1,5 +1,6 @@
 import csv
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -179,6 +180,20 @@ def test_codes_of_two_encoders_are_refused(project):
     project.write_codes(encoder="f" * 64)
     with pytest.raises(CodesError, match="two encoders"):
         run()
+
+
+def test_a_new_metric_is_one_line(project, code):
+    """Its line is among the figures, as CONTRIBUTING says."""
+    project.write_codes()
+    figures = code / "src/nsh/core/metrics/figures.py"
+    line = '        "hits_at_k": found[:, k - 1].astype(np.float64),\n'
+    figures.write_text(figures.read_text().replace('        "P_at_k": ', f'{line}        "P_at_k": ', 1))
+    steps = "from pipeline import evaluate; evaluate.record = lambda *_, **__: None; evaluate.main()"
+    command = [sys.executable, "-c", steps, "--method", "nsh", "--bits", str(BITS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    written = read_json(Path(f"metrics/nsh-{BITS}.json"))
+    assert written["hits_at_1000"] == pytest.approx(written["P_at_1000"] * 40)  # of a gallery of 40
 
 
 def test_missing_codes_end_in_one_sentence_and_exit_code_two(project, capsys):

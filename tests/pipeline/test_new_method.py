@@ -69,18 +69,6 @@ run_command(check.main)
 
 
 @pytest.fixture
-def code(tmp_path: Path) -> Path:
-    """A copy of the code with the method's two touch points."""
-    for name in ("src/nsh", "pipeline"):
-        shutil.copytree(ROOT / name, tmp_path / "code" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    methods = tmp_path / "code/src/nsh/methods"
-    (methods / "toy.py").write_text(METHOD.lstrip())
-    registry = methods / "__init__.py"
-    registry.write_text(registry.read_text().replace('"Itq",\n', '"Itq",\n    "toy": "Toy",\n', 1))
-    return tmp_path / "code"
-
-
-@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_database: Path) -> Path:
     """The working folder: params.yaml with the method in its matrix, embeddings and an empty MLflow database."""
     folder = tmp_path / "project"
@@ -97,8 +85,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_database: Pat
     return folder
 
 
-def test_a_new_method_is_its_file_and_one_line(folder: Path, code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{code / 'src'}:{code}")
+def test_a_new_method_is_its_file_and_one_line(folder: Path, code: Path) -> None:
+    methods = code / "src/nsh/methods"
+    (methods / "toy.py").write_text(METHOD.lstrip())
+    registry = methods / "__init__.py"
+    registry.write_text(registry.read_text().replace('"Itq",\n', '"Itq",\n    "toy": "Toy",\n', 1))
     done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=False)
     assert (folder / "models/toy-8/head.pt").is_file(), done.stderr
     assert read_json(folder / "models/toy-8/history.json") == [{"epoch": 1, "loss": 0.5}]

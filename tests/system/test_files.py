@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsh.system.files import atomic_path, read_json, sha256_bytes, sha256_file, write_json, write_text
+from nsh.system.files import atomic_path, read_json, sha256_bytes, sha256_file, sha256_json, write_json, write_text
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -81,3 +81,7 @@ def test_digests_are_sha256_of_the_content(tmp_path):
     content = bytes(range(256)) * 5000
     (tmp_path / "large.bin").write_bytes(content)
     assert sha256_file(tmp_path / "large.bin") == sha256_bytes(content) == hashlib.sha256(content).hexdigest()
+
+
+def test_the_digest_of_a_value_is_of_its_json_with_keys_in_order():
+    assert sha256_json({"b": [1, None], "a": 0.5}) == sha256_bytes(b'{"a": 0.5, "b": [1, null]}')

@@ -83,3 +83,13 @@ def test_threads_of_its_own_end_with_the_iterator():
     assert started == list(range(len(started)))
     assert len(started) <= 3
     assert list(map_in_threads(lambda item: 10 * item, range(9), threads=4, ahead=3)) == list(range(0, 90, 10))
+
+
+def test_four_items_are_in_work_for_each_thread():
+    taken = []
+    results = map_in_threads(
+        lambda number: number, map(lambda number: taken.append(number) or number, range(100)), threads=2
+    )
+    assert next(results) == 0
+    assert taken == list(range(8))
+    results.close()

@@ -1,5 +1,7 @@
 """What the methods declare of their parameters, read off their files: names, ranges, defaults and meanings.
 
+The names of the data sets are read off their registry in the same way.
+
 A method's class in `nsh.methods` annotates its parameters:
 
     epochs: Count = 30
@@ -13,6 +15,7 @@ but `nsh.ranges`, Literal and Python's own names. (docs/decisions/0011)
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from nsh import ranges
 
-FOLDER = Path(ranges.__file__).parent / "methods"
+PACKAGE = Path(ranges.__file__).parent
 NAMES = vars(ranges) | {"Literal": Literal}
 
 
@@ -50,17 +53,29 @@ class Declaration:
 @cache
 def declared_methods() -> dict[str, str]:
     """The registry, `nsh.methods.METHODS`: class by name."""
-    tree = ast.parse((FOLDER / "__init__.py").read_text(encoding="utf-8"))
-    registry = next(node for node in tree.body if ast.unparse(node).startswith("METHODS = "))
-    assert isinstance(registry, ast.Assign)
-    found: dict[str, str] = ast.literal_eval(registry.value)
-    return found
+    registry = _read_registry("methods/__init__.py", "METHODS")
+    return {ast.literal_eval(name): ast.literal_eval(found) for name, found in registry}
+
+
+@cache
+def declared_data_sets() -> list[str]:
+    """The names in the registry, `nsh.data.registry.DATA_SETS`."""
+    return [ast.literal_eval(name) for name, _ in _read_registry("data/registry.py", "DATA_SETS")]
+
+
+def _read_registry(file: str, constant: str) -> list[tuple[ast.expr, ast.expr]]:
+    """Keys and values of a dictionary in a file, which is not run."""
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
+    registry = next(node.value for node in assigned if re.match(rf"{constant}\b", ast.unparse(node)))
+    assert isinstance(registry, ast.Dict)
+    return [(key, value) for key, value in zip(registry.keys, registry.values, strict=True) if key is not None]
 
 
 @cache
 def read_declaration(method: str) -> Declaration:
     """The parameters of one of `declared_methods`."""
-    source = (FOLDER / f"{method}.py").read_text(encoding="utf-8")
+    source = (PACKAGE / f"methods/{method}.py").read_text(encoding="utf-8")
     name = declared_methods()[method]
     found = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
     title = (ast.get_docstring(found) or "").partition("\n")[0].removesuffix(".")

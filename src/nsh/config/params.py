@@ -1,6 +1,6 @@
 """params.yaml, whole: the pipeline's blocks, how they are read and changed, and what is said of mistakes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,15 +8,19 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nsh.config.block import Block, Place
+from nsh.config.declarations import declared_data_sets
 from nsh.config.methods import Methods
 from nsh.errors import ConfigError
 from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Whole
 
 
-def _is_known(method: str) -> str:
-    if method not in Methods.model_fields:
-        raise ValueError(f"found {method}, allowed are {', '.join(Methods.model_fields)}")
-    return method
+def _one_of(names: Collection[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"found {name}, allowed are {', '.join(names)}")
+        return name
+
+    return AfterValidator(check)
 
 
 def _are_different(items: list[Any]) -> list[Any]:
@@ -26,7 +30,8 @@ def _are_different(items: list[Any]) -> list[Any]:
     return items
 
 
-MethodName = Annotated[str, AfterValidator(_is_known)]
+MethodName = Annotated[str, _one_of(Methods.model_fields)]
+DataSetName = Annotated[str, _one_of(declared_data_sets())]
 
 
 class Matrix(Block):
@@ -39,7 +44,7 @@ class Matrix(Block):
 class DataSet(Block):
     """Which images, and whether their folders name their classes."""
 
-    name: Literal["fashion-mnist", "cifar10", "nuswide", "coco", "folder"]
+    name: DataSetName
     root: Place
     exclude: list[str]
     labels: Literal["folder", "none"]

@@ -35,7 +35,7 @@ class EncoderContract:
     backbone_sha256: str  # of the backbone's own ONNX graph, the one that made the embeddings
     data_set: str
     split_sha256: str
-    source_sha256: str  # of the code that exported it; the code that trained it decides the weights
+    source_sha256: str  # of the code that exported it, without comments; the code that trained it decides the weights
 
     def to_json(self) -> str:
         """One line of JSON, keys in the order of the fields."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.data import folder, tree
-from nsh.data.imageset import ArrayImages
+from nsh.data.imageset import ArrayImages, ImageSet
+from nsh.data.inventory import is_inventory
 from nsh.errors import DataError, DownloadError
 from nsh.system.fetch import download, matches
 from nsh.system.folders import atomic_folder
@@ -35,7 +36,7 @@ def fetch(
     *,
     raw: Path,
     root: Path,
-    exclude: Sequence[str] = (),
+    exclude: Sequence[str],
     cache: Path,
     progress: Progress,
     say: Callable[[str], None],
@@ -75,18 +76,20 @@ def unpack(archive: Path, *, into: Path) -> None:
             np.save(partial / f"{part}-labels.npy", np.concatenate(labels))
 
 
-def open_images(*, raw: Path) -> ArrayImages:
-    """Open what `unpack` wrote.
+def open_images(*, raw: Path, root: Path, labels: str) -> ImageSet:
+    """Open what `fetch` brought: the arrays of the archive, or the tree in `root`.
 
     Raises:
         DataError: it is not there.
     """
+    if is_inventory(raw):
+        return folder.open_images(raw=raw, root=root, labels=labels)
     try:
         pixels = {part: np.load(raw / f"{part}-images.npy") for part in BATCHES}
-        labels = {part: np.load(raw / f"{part}-labels.npy") for part in BATCHES}
+        numbers = {part: np.load(raw / f"{part}-labels.npy") for part in BATCHES}
     except (OSError, ValueError) as error:
         raise DataError(f"{NAME} is not whole in {raw}: run `dvc repro -f download`") from error
-    return ArrayImages(NAME, pixels, labels, classes=CLASSES)
+    return ArrayImages(NAME, pixels, numbers, classes=CLASSES)
 
 
 def _from_torchvision(cache: Path, *, root: Path, progress: Progress) -> Path:

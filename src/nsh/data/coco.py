@@ -91,7 +91,6 @@ def _check_categories(path: str, names: dict[int, str]) -> None:
 
 
 SET = ListedSet(
-    name="coco",
     classes=CLASSES,
     published=122_218,
     key=key,

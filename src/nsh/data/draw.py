@@ -6,9 +6,9 @@ from training. Without official parts the queries are drawn from all images and 
 is drawn uniformly over images; queries and training images are too, or evenly over classes (`nsh.data.take`).
 """
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from nsh.data.split import Rows, Split
 from nsh.data.take import Positions, Take, take_first
 from nsh.errors import ConfigError, DataError, UnreadableImage
 from nsh.system.progress import Progress, no_progress
+from nsh.system.threads import map_in_threads
 
-_CHUNK = 64
+_CHUNK = 64  # images read in one go
 _SHOWN = 3
 
 
@@ -167,17 +168,13 @@ def _check_bad_share(unreadable: list[tuple[str, str]], images: int, max_bad_sha
 
 
 def _inspect(images: ImageSet, *, threads: int, progress: Progress) -> list[_Inspected]:
-    pool = ThreadPoolExecutor(threads)
-    try:
-        return list(progress(_results(images, pool), desc="reading images", total=len(images.ids)))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _results(images: ImageSet, pool: ThreadPoolExecutor) -> Iterator[_Inspected]:
     chunks = [images.ids[start : start + _CHUNK] for start in range(0, len(images.ids), _CHUNK)]
-    for results in pool.map(lambda chunk: [_inspect_one(images, image_id) for image_id in chunk], chunks):
-        yield from results
+
+    def inspect(chunk: list[str]) -> list[_Inspected]:
+        return [_inspect_one(images, image_id) for image_id in chunk]
+
+    with closing(map_in_threads(inspect, chunks, threads=threads)) as results:
+        return list(progress(chain.from_iterable(results), desc="reading images", total=len(images.ids)))
 
 
 def _inspect_one(images: ImageSet, image_id: str) -> _Inspected:

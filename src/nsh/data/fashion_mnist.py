@@ -8,6 +8,7 @@ import gzip
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ _LARGEST = 48 << 20  # bytes of the largest file, compressed or not
 _IDX_UINT8 = 0x08
 
 
-def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callable[[str], None]) -> None:
+def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callable[[str], None], **_: Any) -> None:
     """Put the four IDX files into `raw`, from the first source that has them.
 
     The sources, in order: files lying in `root`, compressed or not; the address torchvision knows; the Debian
@@ -73,7 +74,7 @@ def fetch(*, raw: Path, root: Path, cache: Path, progress: Progress, say: Callab
             (folder / name).write_bytes(data)
 
 
-def open_images(*, raw: Path) -> ArrayImages:
+def open_images(*, raw: Path, **_: Any) -> ArrayImages:
     """Open what `fetch` wrote.
 
     Raises:

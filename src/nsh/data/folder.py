@@ -9,14 +9,13 @@ What is left out, and counted, is written in `nsh.data.tree`. It does not decode
 
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 from unicodedata import normalize
 
 from nsh.core.image_files import SUFFIXES, describe
 from nsh.data import inventory, tree
 from nsh.errors import DataError
 from nsh.system.progress import Progress, no_progress
-
-NAME = "folder"
 
 
 def fetch(
@@ -26,6 +25,7 @@ def fetch(
     exclude: Sequence[str] = (),
     progress: Progress = no_progress,
     say: Callable[[str], None] = print,
+    **_: Any,
 ) -> None:
     """Write the inventory of the images under `root` into the folder `raw`, whole or not at all.
 
@@ -67,14 +67,14 @@ class FolderImages(inventory.InventoryImages):
             self.labels = [(rows[name],) for name in names]
 
 
-def open_images(name: str, *, raw: Path, root: Path, labels: str) -> FolderImages:
+def open_images(*, raw: Path, root: Path, labels: str) -> FolderImages:
     """Open the inventory in `raw`, of images under `root`, labelled by "folder" or "none".
 
     Raises:
         DataError: there is no inventory, or labels are asked for and some image has none.
     """
     entries, _ = inventory.read(raw)
-    return FolderImages(name, entries, root=root, labels=labels)
+    return FolderImages(raw.name, entries, root=root, labels=labels)
 
 
 def _check_labelled(paths: list[str], below: list[tuple[str, ...]], root: Path) -> None:

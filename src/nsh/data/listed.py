@@ -25,27 +25,6 @@ from nsh.system.progress import Progress
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".rar", ".7z", ".part", ".partial", ".crdownload", ".aria2")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedSet:
-    """What sets one published data set apart.
-
-    Attributes:
-        name: in params.yaml.
-        classes: in the order of the split lists' columns.
-        published: how many images have a label, as published.
-        key: of an image's name.
-        read_official: the publisher's own files among those below a root, or None where they are not there.
-        wanted: which files are wanted, and where they come from.
-    """
-
-    name: str
-    classes: tuple[str, ...]
-    published: int
-    key: Key
-    read_official: Callable[[Path, Sequence[str]], Listing | None]
-    wanted: str
-
-
 class ListedImages(inventory.InventoryImages):
     """The images of an inventory whose entries carry their part and labels."""
 
@@ -58,61 +37,79 @@ class ListedImages(inventory.InventoryImages):
             self.labels = [tuple(entry["labels"]) for entry in entries]
 
 
-def fetch(
-    data_set: ListedSet,
-    *,
-    raw: Path,
-    root: Path,
-    exclude: Sequence[str] = (),
-    progress: Progress,
-    say: Callable[[str], None],
-) -> None:
-    """Write the inventory of the data set's images under `root` into the folder `raw`, whole or not at all.
+@dataclass(frozen=True, kw_only=True)
+class ListedSet:
+    """What sets one published data set apart.
 
-    Raises:
-        ConfigError: a glob of `exclude` is none.
-        DataError: the files that name images are not there or damaged, or there is none of the images.
+    Attributes:
+        classes: in the order of the split lists' columns.
+        published: how many images have a label, as published.
+        key: of an image's name.
+        read_official: the publisher's own files among those below a root, or None where they are not there.
+        wanted: which files are wanted, and where they come from.
     """
-    found, others, ignored = tree.scan_all(root, exclude=exclude)
-    listing = _read_listing(data_set, root, others)
-    labelled = {key: image for key, image in sorted(listing.images.items()) if image.labels}
-    places = _find_places(found, labelled, key=data_set.key, ignored=ignored)
-    if not places:
-        raise DataError(
-            f"{root} has none of the {len(labelled)} labelled images that {_shorten(listing.files)} name"
-            f"{_hint(others)}; wanted are {data_set.wanted}"
+
+    classes: tuple[str, ...]
+    published: int
+    key: Key
+    read_official: Callable[[Path, Sequence[str]], Listing | None]
+    wanted: str
+
+    def fetch(
+        self,
+        *,
+        raw: Path,
+        root: Path,
+        exclude: Sequence[str],
+        progress: Progress,
+        say: Callable[[str], None],
+        **_: Any,
+    ) -> None:
+        """Write the inventory of the data set's images under `root` into the folder `raw`, whole or not at all.
+
+        Raises:
+            ConfigError: a glob of `exclude` is none.
+            DataError: the files that name images are not there or damaged, or there is none of the images.
+        """
+        found, others, ignored = tree.scan_all(root, exclude=exclude)
+        listing = _read_listing(self, root, others)
+        labelled = {key: image for key, image in sorted(listing.images.items()) if image.labels}
+        places = _find_places(found, labelled, key=self.key, ignored=ignored)
+        if not places:
+            raise DataError(
+                f"{root} has none of the {len(labelled)} labelled images that {_shorten(listing.files)} name"
+                f"{_hint(others)}; wanted are {self.wanted}"
+            )
+        entries = (
+            inventory.describe_file(root, places.get(key, image.name)) | {"part": image.part, "labels": image.labels}
+            for key, image in progress(labelled.items(), desc="hashing images", total=len(labelled))
         )
-    entries = (
-        inventory.describe_file(root, places.get(key, image.name)) | {"part": image.part, "labels": image.labels}
-        for key, image in progress(labelled.items(), desc="hashing images", total=len(labelled))
-    )
-    header = {
-        "classes": data_set.classes,
-        "files": {path: sha256_file(root / path) for path in listing.files},
-        "published": data_set.published,
-        "without_labels": len(listing.images) - len(labelled),
-        "missing": len(labelled) - len(places),
-        "ignored": dict(sorted(ignored.items())),
-    }
-    inventory.write(raw, entries, header)
-    say(
-        f"{data_set.name}: {_shorten(listing.files)} name {len(labelled)} images with a label, of {data_set.published} "
-        f"published; {header['without_labels']} without one are left out"
-    )
-    missing = [image.name for key, image in labelled.items() if key not in places]
-    named = f" ({listed(missing)})" if missing else ""
-    say(f"{data_set.name}: {len(missing)} of them are missing in {root}{named}; {describe(ignored)}")
+        header = {
+            "classes": self.classes,
+            "files": {path: sha256_file(root / path) for path in listing.files},
+            "published": self.published,
+            "without_labels": len(listing.images) - len(labelled),
+            "missing": len(labelled) - len(places),
+            "ignored": dict(sorted(ignored.items())),
+        }
+        inventory.write(raw, entries, header)
+        say(
+            f"{raw.name}: {_shorten(listing.files)} name {len(labelled)} images with a label, of {self.published} "
+            f"published; {header['without_labels']} without one are left out"
+        )
+        missing = [image.name for key, image in labelled.items() if key not in places]
+        named = f" ({listed(missing)})" if missing else ""
+        say(f"{raw.name}: {len(missing)} of them are missing in {root}{named}; {describe(ignored)}")
 
+    def open_images(self, *, raw: Path, root: Path, labels: str) -> ListedImages:
+        """Open the inventory in `raw`, of images under `root`, labelled by the data set's classes, or by "none".
 
-def open_images(data_set: ListedSet, *, raw: Path, root: Path, labels: str) -> ListedImages:
-    """Open the inventory in `raw`, of images under `root`, labelled by the data set's classes, or by "none".
-
-    Raises:
-        DataError: there is no inventory.
-    """
-    entries, header = inventory.read(raw)
-    classes: Any = () if labels == "none" else header["classes"]
-    return ListedImages(data_set.name, entries, root=root, classes=tuple(classes))
+        Raises:
+            DataError: there is no inventory.
+        """
+        entries, header = inventory.read(raw)
+        classes: Any = () if labels == "none" else header["classes"]
+        return ListedImages(raw.name, entries, root=root, classes=tuple(classes))
 
 
 def _read_listing(data_set: ListedSet, root: Path, files: Sequence[str]) -> Listing:

@@ -84,7 +84,6 @@ def _read_column(root: Path, path: str, images: int, image_list: str) -> NDArray
 
 
 SET = ListedSet(
-    name="nuswide",
     classes=CLASSES,
     published=195_834,
     key=key,

@@ -1,21 +1,56 @@
 """The data sets of params.yaml by name: how each is fetched and opened. Knows no model and no split.
 
-To add one: a module with `fetch` and `open_images`, and its two lines here; or, where files name images and labels, a
-module with a `ListedSet`, and its one line.
+To add one: a module with `fetch` and `open_images`, or, where files name images and labels, with a `ListedSet`; and one
+line in `DATA_SETS`.
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from nsh.data import cifar10, coco, fashion_mnist, folder, listed, nuswide
+from nsh.data import cifar10, coco, fashion_mnist, folder, nuswide
 from nsh.data.imageset import ImageSet
-from nsh.data.inventory import is_inventory
 from nsh.errors import ConfigError
 from nsh.system.fetch import CACHE
 from nsh.system.progress import Progress, no_progress
 
-_LISTED = {data_set.name: data_set for data_set in (nuswide.SET, coco.SET)}
-NAMES = (fashion_mnist.NAME, cifar10.NAME, *_LISTED, folder.NAME)
+
+class DataSet(Protocol):
+    """One data set, a module or an object. It is kept in the folder `raw`, which is its own and has its name."""
+
+    @property
+    def fetch(self) -> Callable[..., None]:
+        """Bring it into `raw`, whole or not at all; gets the keywords of `nsh.data.registry.fetch`."""
+
+    @property
+    def open_images(self) -> Callable[..., ImageSet]:
+        """Open what is in `raw`; gets the keywords of `nsh.data.registry.open_images`."""
+
+
+DATA_SETS: dict[str, DataSet] = {
+    "fashion-mnist": fashion_mnist,
+    "cifar10": cifar10,
+    "nuswide": nuswide.SET,
+    "coco": coco.SET,
+    "folder": folder,
+}
+"""By the name in params.yaml, which is checked by these keys."""
+
+
+class Choice(Protocol):
+    """Which data set is opened: params.yaml's block `dataset`."""
+
+    @property
+    def name(self) -> str:
+        """One of `DATA_SETS`."""
+
+    @property
+    def root(self) -> Path:
+        """The root that was given to `fetch`."""
+
+    @property
+    def labels(self) -> str:
+        """As `open_images` takes them."""
 
 
 def fetch(
@@ -31,7 +66,7 @@ def fetch(
     """Bring the data set `name` into the folder `raw / name`, whole or not at all.
 
     Args:
-        name: one of `NAMES`.
+        name: one of `DATA_SETS`.
         raw: the folder of all published data, data/raw; the data set's own is `raw / name` and is replaced.
         root: the user's own images (folder, or cifar10 as a tree), or files fetched by hand, which the larger sets
             need (nuswide, coco).
@@ -44,23 +79,15 @@ def fetch(
         ConfigError: no such data set, or a glob is none.
         DataError: nothing usable in `root`, or (DownloadError) nothing could be fetched.
     """
-    if name == fashion_mnist.NAME:
-        fashion_mnist.fetch(raw=raw / name, root=root, cache=cache, progress=progress, say=say)
-    elif name == cifar10.NAME:
-        cifar10.fetch(raw=raw / name, root=root, exclude=exclude, cache=cache, progress=progress, say=say)
-    elif name == folder.NAME:
-        folder.fetch(raw=raw / name, root=root, exclude=exclude, progress=progress, say=say)
-    elif name in _LISTED:
-        listed.fetch(_LISTED[name], raw=raw / name, root=root, exclude=exclude, progress=progress, say=say)
-    else:
-        raise _unknown(name)
+    data_set = _find(name)
+    data_set.fetch(raw=raw / name, root=root, exclude=exclude, progress=progress, say=say, cache=cache)
 
 
 def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
     """Open what `fetch` brought.
 
     Args:
-        name: one of `NAMES`.
+        name: one of `DATA_SETS`.
         raw: the folder that was given to `fetch`.
         root: the root that was given to `fetch`.
         labels: "folder": the classes of the data set, which of a tree are its first folder level; "none": as if
@@ -72,21 +99,18 @@ def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
     """
     if labels not in ("folder", "none"):
         raise ConfigError(f"dataset.labels: found {labels!r}, allowed are folder and none")
-    if name in _LISTED:
-        return listed.open_images(_LISTED[name], raw=raw / name, root=root, labels=labels)
-    if name == folder.NAME:
-        return folder.open_images(name, raw=raw / name, root=root, labels=labels)
-    if name == cifar10.NAME and is_inventory(raw / name):
-        return folder.open_images(name, raw=raw / name, root=root, labels=labels)
-    if name not in NAMES:
-        raise _unknown(name)
-    images = (
-        fashion_mnist.open_images(raw=raw / name) if name == fashion_mnist.NAME else cifar10.open_images(raw=raw / name)
-    )
+    images = _find(name).open_images(raw=raw / name, root=root, labels=labels)
     if labels == "none":
         images.classes, images.labels = None, None
     return images
 
 
-def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"dataset.name: found {name!r}, allowed are {', '.join(NAMES)}")
+def open_chosen(choice: Choice, *, raw: Path) -> ImageSet:
+    """Open the data set that params.yaml chooses; `raw` and errors are those of `open_images`."""
+    return open_images(choice.name, raw=raw, root=choice.root, labels=choice.labels)
+
+
+def _find(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise ConfigError(f"dataset.name: found {name!r}, allowed are {', '.join(DATA_SETS)}")
+    return DATA_SETS[name]

@@ -5,7 +5,6 @@ sample proves that the whole graph gives the same codes (`nsh.export.cut`). Othe
 graph. Shards are kept in a cache until all are complete, so that an interrupted run continues.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from nsh.core.reading import Load, read_image
 from nsh.export import cut
 from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
-from nsh.system.files import sha256_bytes
+from nsh.system.files import sha256_json
 from nsh.system.progress import Progress, no_progress
 
 SHARD_ROWS = 4096  # images that an interrupted run may lose
@@ -96,7 +95,7 @@ class PartEncoder:
             DataError: an image can no longer be read.
         """
         plan = self._plan(part)
-        writer = CodesWriter(self._cache / sha256_bytes(json.dumps(asdict(plan)).encode())[:16], plan)
+        writer = CodesWriter(self._cache / sha256_json(asdict(plan))[:16], plan)
         encode = self._from_embeddings(part) if self._is_cut else partial(self._from_images, part)
         for number, shard in writer.pending():
             entries = [

@@ -18,10 +18,10 @@ from nsh.export import cost
 from nsh.export.graph import export_backbone, join_head, to_bytes
 from nsh.export.images import SplitImages
 from nsh.export.quantise import shrink
-from nsh.export.source import source_sha256
 from nsh.methods import HashHead
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Pair
+from nsh.system.code import code_digest
 from nsh.system.files import sha256_bytes
 from nsh.system.progress import Progress, no_progress
 
@@ -94,7 +94,7 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
         std=STD,
         data_set=split["data_set"],
         split_sha256=split["sha256"],
-        source_sha256=source_sha256(),
+        source_sha256=code_digest([__name__, f"nsh.methods.{pair.method}"]),
         **{name: header[name] for name in same},
     )
 

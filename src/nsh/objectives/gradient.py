@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nsh.objectives.base import HashHead, Loop, Objective, Report, Schedule, TrainingData
 from nsh.objectives.heads.linear import StandardisedHead, draw_uniform
+from nsh.system.code import code_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,8 @@ class GradientMethod:
         data = self.select(data, seed=seed)
         objective = self.objective(data, bits=bits, seed=seed)
         schedule = Schedule(epochs=self.epochs, batch=self.batch, learning_rate=self.learning_rate)
-        identity: Mapping[str, Any] = {"method": self.name, "bits": bits, **asdict(self)}
+        code = code_digest([type(self).__module__])
+        identity: Mapping[str, Any] = {"method": self.name, "bits": bits, "method_code": code, **asdict(self)}
         loop(objective, data, schedule=schedule, seed=seed, identity=identity, report=report)
         return objective.head.eval()
 

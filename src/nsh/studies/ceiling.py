@@ -4,8 +4,8 @@ from nsh.data.split import read_part
 from nsh.errors import DataError
 from nsh.project import embeddings
 from nsh.studies.measure import K
-from nsh.studies.sources import code_digest
 from nsh.studies.workspace import Workspace
+from nsh.system.code import code_digest
 from nsh.system.files import read_json, write_json
 from nsh.system.progress import Progress
 

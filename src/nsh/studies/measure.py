@@ -30,7 +30,7 @@ from nsh.errors import DataError
 from nsh.methods import HashHead, TrainingData, create
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Project
-from nsh.studies.sources import code_digest
+from nsh.system.code import code_digest
 from nsh.system.command import run_command
 from nsh.system.files import write_json, write_text
 from nsh.system.folders import atomic_folder

@@ -19,7 +19,7 @@ from nsh.config import Params, change
 from nsh.errors import ConfigError, DataError
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Project
-from nsh.studies.sources import code_digest
+from nsh.system.code import code_digest
 from nsh.system.files import read_json, sha256_file, write_json, write_text
 
 STUDIES, PIPELINE = Path(".cache/studies"), Path("pipeline")

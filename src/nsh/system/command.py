@@ -1,6 +1,5 @@
 """How a command of this project ends, and how long it took. Knows nothing of what the command does."""
 
-import hashlib
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nsh.errors import NshError
-from nsh.system.files import write_bytes
+from nsh.system.files import sha256_bytes, write_bytes
 from nsh.system.folders import CACHE
 from nsh.system.parent import end_with_dvc
 from nsh.system.places import explain
@@ -105,7 +104,7 @@ def _note_time(stage: str, seconds: float) -> None:
     """Add a line to `TIMES`; "params" names the copy of params.yaml that the stage ran with, beside it."""
     TIMES.parent.mkdir(parents=True, exist_ok=True)
     params = Path("params.yaml").read_bytes()
-    name = f"{hashlib.sha256(params).hexdigest()[:16]}.yaml"
+    name = f"{sha256_bytes(params)[:16]}.yaml"
     write_bytes(TIMES.with_name("params") / name, params)
     with TIMES.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"stage": stage, "seconds": round(seconds, 1), "params": name}) + "\n")

@@ -2,6 +2,8 @@
 
 Proxies are those of the environment (`http_proxy`, `https_proxy`, `no_proxy`), and none for this machine itself. What
 has arrived is kept in the cache folder, so that a download that was cut goes on where it stopped.
+
+By hand, because pooch begins a cut download anew and has no limit on bytes; requests would take over the proxies alone.
 """
 
 import hashlib

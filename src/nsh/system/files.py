@@ -82,6 +82,11 @@ def sha256_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def sha256_json(value: Any) -> str:
+    """SHA-256 of what JSON can write, in hexadecimal; the order of keys does not count."""
+    return sha256_bytes(json.dumps(value, sort_keys=True).encode())
+
+
 def sha256_file(path: Path) -> str:
     """SHA-256 of the file's content, in hexadecimal, read in blocks."""
     with Path(path).open("rb") as file:

@@ -1,13 +1,12 @@
 """Folders that are either whole or absent. Knows nothing of what is in them."""
 
 import errno
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nsh.system.mounts import is_mount_point
-from nsh.system.partial import clear_leftovers, is_partial, reserve_folder
+from nsh.system.partial import clear_leftovers, delete, is_partial, reserve_folder
 from nsh.system.places import blaming
 
 CACHE = Path(".cache/nsh")
@@ -74,7 +73,7 @@ def _replace(path: Path, partial: Path) -> None:
 
 def _fill(path: Path, partial: Path) -> None:
     for entry in _contents(path):
-        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        delete(entry)
     for entry in sorted(partial.iterdir(), key=lambda entry: not entry.is_dir()):
         entry.replace(path / entry.name)
 

@@ -54,10 +54,12 @@ def reserve_folder(path: Path) -> Iterator[Path]:
 def empty_folder(folder: Path) -> None:
     """Delete what is in a folder."""
     for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+        delete(entry)
+
+
+def delete(entry: Path) -> None:
+    """Delete a file, a link, or a folder with all that is in it."""
+    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def clear_leftovers(path: Path) -> None:

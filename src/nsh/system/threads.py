@@ -32,8 +32,8 @@ def map_ordered(
 
 
 def map_in_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int, ahead: int
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int, ahead: int | None = None
 ) -> Generator[Result]:
-    """`map_ordered` with as many threads of its own, which end with the iterator."""
+    """`map_ordered` with as many threads of its own, which end with the iterator; by default `ahead` is 4 for each."""
     with ThreadPoolExecutor(threads) as pool:
-        yield from map_ordered(pool, function, items, ahead=ahead)
+        yield from map_ordered(pool, function, items, ahead=ahead or 4 * threads)

@@ -3,8 +3,6 @@
 Partial results are kept in a cache, so that an interrupted run continues. Knows neither the split nor the network.
 """
 
-import hashlib
-import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nsh.project.embeddings import Embeddings
-from nsh.system.files import write_json
+from nsh.system.files import sha256_json, write_json
 from nsh.system.folders import atomic_folder
 from nsh.system.progress import Progress, no_progress
 from nsh.training.views import Embedder, copy_rows, embed_images, embed_views
@@ -49,7 +47,7 @@ def embed_split(
     Raises:
         DataError: an image cannot be read, or an embedding is not finite.
     """
-    work = cache / hashlib.sha256(json.dumps([header, embedder.batch, code]).encode()).hexdigest()[:16]
+    work = cache / sha256_json([header, embedder.batch, code])[:16]
     _embed(parts, embedder, work, views=header["views"], seed=header["seed"], progress=progress)
     _write(parts, work, into, header=header, graph=graph)
     shutil.rmtree(work)

@@ -17,7 +17,7 @@ from torch import Tensor
 from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
-from nsh.training.checkpoint import collect_facts, fingerprint
+from nsh.training.checkpoint import collect_provenance, fingerprint
 from nsh.training.pairs import read_pairs
 from nsh.training.reproducible import reproducible
 from nsh.training.state import TrainingState, bit_balance
@@ -69,8 +69,8 @@ class CachedViewLoop:
         """
         _check(data, schedule)
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
-        facts = collect_facts({**identity, "loop": settings}, data)
-        checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
+        provenance = collect_provenance({**identity, "loop": settings}, data, loop=__name__)
+        checkpoint = self.cache / fingerprint(provenance) / "last.ckpt"
         self._begun.append(checkpoint.parent)
         with reproducible(self.threads):
             state = TrainingState(objective, learning_rate=schedule.learning_rate, device=self.device)

@@ -102,7 +102,7 @@ def step(folder: Path) -> None:
     tiny, fabric, found = make_tiny(), open_fabric("cpu"), {}
     for name in OBJECTIVES:
         module = FineTuning(make_network().double(), build(name, tiny), recipe=Recipe(**RECIPE), learning_rate=1e-3)
-        run = FineTuningState(module, fabric, folder=folder / "cache", facts={})
+        run = FineTuningState(module, fabric, folder=folder / "cache", provenance={})
         module.train()
         own = tuple(shard(part, rank=this_rank(), ranks=RANKS) for part in make_pair(tiny))
         terms = run.step(own, seed=0)

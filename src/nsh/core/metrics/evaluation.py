@@ -5,8 +5,9 @@ bounded by threads x block. Blocks are cut and summed in one order, so the resul
 last bit. Knows nothing of files.
 """
 
+import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,7 @@ from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
 from nsh.core.metrics.tables import CURVES, Table
 from nsh.errors import CodesError, ConfigError
 from nsh.system.progress import Progress, no_progress
+from nsh.system.threads import map_in_threads
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def evaluate(
     codes = _Codes(to_words(query_codes), to_words(gallery_codes), bits)
     if query_labels is None and gallery_labels is None:
         means, nothing = average(codes.empty_balls, progress=progress)
-        return Evaluation({"empty_ball_share": float(means["empty_ball"])} | metrics, _empty_curves(), nothing)
+        return Evaluation(_name(means, k=k) | metrics, _empty_curves(), nothing)
     if query_labels is None or gallery_labels is None:
         raise ConfigError("labels are given for only one of query and gallery: give both, or neither")
     check_labels(query_labels, gallery_labels, counts=(len(query_codes), len(gallery_codes)))
@@ -101,7 +103,7 @@ class _Codes:
 
     def empty_balls(self, block: slice) -> Figures:
         """The only retrieval figure that needs no label."""
-        return {"empty_ball": (self.distances(block).min(axis=1) > RADIUS).astype(np.float64)}
+        return {"empty_ball_share": (self.distances(block).min(axis=1) > RADIUS).astype(np.float64)}
 
 
 @dataclass(frozen=True)
@@ -133,25 +135,21 @@ def _average(
     blocks = list(query_blocks(queries, gallery))
     totals: Figures = {}
     precisions: list[NDArray[np.float64]] = []
-    pool = ThreadPoolExecutor(threads)
-    try:
-        found = pool.map(lambda block: _sum_over_queries(figures(block)), blocks)
-        for block_sums, block_precisions in progress(found, desc="evaluate", total=len(blocks)):
+    sums = map_in_threads(lambda block: _sum_over_queries(figures(block)), blocks, threads=threads)
+    with closing(sums):
+        for block_sums, block_precisions in progress(sums, desc="evaluate", total=len(blocks)):
             totals = {name: totals.get(name, 0.0) + values for name, values in block_sums.items()}
             precisions.append(block_precisions)
-    finally:
-        pool.shutdown(cancel_futures=True)
     return {name: total / queries for name, total in totals.items()}, np.concatenate(precisions)
 
 
 def _sum_over_queries(figures: Figures) -> tuple[Figures, NDArray[np.float64]]:
-    return {name: values.sum(axis=0) for name, values in figures.items()}, figures.get("mAP", np.empty(0))
+    return {name: values.sum(axis=0) for name, values in figures.items()}, figures.get("mAP_at_k", np.empty(0))
 
 
 def _name(means: Figures, *, k: int) -> dict[str, float]:
-    """Published names of the scalar figures."""
-    at_k = {f"{name}_at_{k}": float(means[name]) for name in ("mAP", "mAP_min", "mAP_tie_aware", "P", "recall")}
-    return at_k | {"P_at_H2": float(means["P_at_H2"]), "empty_ball_share": float(means["empty_ball"])}
+    """The scalar figures, each name with the number in the place of k."""
+    return {re.sub(r"_at_k$", f"_at_{k}", name): float(mean) for name, mean in means.items() if np.ndim(mean) == 0}
 
 
 def _draw(means: Figures, *, ranks: NDArray[np.int64]) -> dict[str, Table]:

@@ -1,6 +1,6 @@
 """Figures of each query from counts; their means over all queries are the published figures.
 
-`nsh.core.metrics` has the definitions. Knows nothing of blocks, threads or names with k in them.
+`nsh.core.metrics` has the definitions. Knows nothing of blocks and threads.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ Figures = dict[str, NDArray[np.float64]]
 
 
 def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Figures:
-    """Figures of n queries: scalars as [n], curves as [n, points].
+    """Figures of n queries: scalars as [n], by their published names with the letter k, and curves as [n, points].
 
     Args:
         ranked: the queries' counts, `ranked.top` at least k deep.
@@ -28,7 +28,7 @@ def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Fi
         >>> distances, relevant, ranks = np.array([[0, 1, 3]], np.uint8), np.array([[True, False, True]]), np.array([3])
         >>> ranked = rank_block(distances, relevant, bits=8, depth=3, ranks=ranks)
         >>> figures = retrieval_figures(ranked, k=2, ranks=ranks)
-        >>> figures["P"], figures["recall"], figures["P_at_H2"]
+        >>> figures["P_at_k"], figures["recall_at_k"], figures["P_at_H2"]
         (array([0.5]), array([0.5]), array([0.5]))
     """
     relevant = ranked.hits.sum(axis=1)
@@ -39,13 +39,13 @@ def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Fi
     lookup = ratio(returned_hits, returned)
     radius = min(RADIUS, returned.shape[1] - 1)
     return {
-        "mAP": hits_average,
-        "mAP_min": min_average,
-        "mAP_tie_aware": expected_average_precision(ranked.counts, ranked.hits, k=k),
-        "P": found[:, k - 1] / k,
-        "recall": ratio(found[:, k - 1], relevant),
+        "mAP_at_k": hits_average,
+        "mAP_min_at_k": min_average,
+        "mAP_tie_aware_at_k": expected_average_precision(ranked.counts, ranked.hits, k=k),
+        "P_at_k": found[:, k - 1] / k,
+        "recall_at_k": ratio(found[:, k - 1], relevant),
         "P_at_H2": lookup[:, radius],
-        "empty_ball": (returned[:, radius] == 0).astype(np.float64),
+        "empty_ball_share": (returned[:, radius] == 0).astype(np.float64),
         "depth_precision": curve / np.arange(1, curve.shape[1] + 1),
         "depth_recall": ratio(curve, relevant[:, None]),
         "rank_precision": ranked.sampled / ranks,

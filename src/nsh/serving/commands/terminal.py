@@ -1,4 +1,7 @@
-"""A command's progress bar, on a terminal only, and its standard input. Knows nothing of what is counted or read."""
+"""A command's progress bar, on a terminal only, and its standard input. Knows nothing of what is counted or read.
+
+The bar is rich's, which typer requires: production has no tqdm.
+"""
 
 import sys
 import time

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core import metadata, opening, preprocess, samples
 from nsh.core.preprocess import to_input
+from nsh.system.code import code_digest
 from nsh.system.files import read_json, sha256_bytes, write_bytes, write_json
 from nsh.system.progress import Progress
 from nsh.system.threads import map_in_threads
@@ -30,8 +30,6 @@ from nsh.training.finetune.order import Rows
 
 SHARD = 256
 """Images in a shard; the last one may have fewer."""
-
-_AHEAD = 4  # images in work for each worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +57,9 @@ class ImageCache:
             into[place] = self.shards[row // SHARD][row % SHARD]
 
 
-_READING = [str(module.__file__) for module in (preprocess, opening, samples, metadata)]
-
-
 def name_cache(images: ImageFiles) -> str:
     """The folder's name: a digest of the images, their size and filter, and the code that reads them."""
-    code = b"".join(Path(file).read_bytes() for file in (__file__, *_READING))
-    identity = [images.digest, list(images.ids), images.size, images.resample, sha256_bytes(code)]
+    identity = [images.digest, list(images.ids), images.size, images.resample, code_digest([__name__])]
     return sha256_bytes(repr(identity).encode())[:16]
 
 
@@ -96,7 +90,7 @@ def fill_cache(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progr
     if not numbers:
         return
     parts = [range(number * SHARD, min(count, (number + 1) * SHARD)) for number in numbers]
-    with closing(map_in_threads(make, chain(*parts), threads=images.workers, ahead=_AHEAD * images.workers)) as made:
+    with closing(map_in_threads(make, chain(*parts), threads=images.workers)) as made:
         for number, rows in progress(zip(numbers, parts, strict=True), desc="images", total=len(numbers)):
             pixels, sizes = zip(*islice(made, len(rows)), strict=True)
             _write(_sizes_path(folder, number), np.array(sizes, np.int32))
@@ -117,11 +111,7 @@ def open_cache(folder: Path) -> ImageCache:
 def _choose_side(images: ImageFiles) -> int:
     enough, longest = -(-8 * images.size // 7), 0
     rows = range(len(images.ids))
-    with closing(
-        map_in_threads(
-            lambda row: max(images.read(row).size), rows, threads=images.workers, ahead=_AHEAD * images.workers
-        )
-    ) as sides:
+    with closing(map_in_threads(lambda row: max(images.read(row).size), rows, threads=images.workers)) as sides:
         for side in sides:
             longest = max(longest, side)
             if longest >= enough:  # mostly the first one is

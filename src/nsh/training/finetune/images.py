@@ -30,8 +30,6 @@ Pair = tuple[Tensor, Tensor, Tensor]
 """Rows int64 [n]; a view of each of these images and a view of each one's partner, uint8 [n, S, S, 3] each."""
 T = TypeVar("T")
 
-_AHEAD = 4  # clean images in work for each worker
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingImages:
@@ -85,7 +83,7 @@ class TrainingImages:
             DataError: an image cannot be read.
         """
         batches, files = list(batches), self.files
-        made = map_in_threads(self._clean, chain(*batches), threads=files.workers, ahead=_AHEAD * files.workers)
+        made = map_in_threads(self._clean, chain(*batches), threads=files.workers)
         return (torch.from_numpy(np.stack(list(islice(made, len(rows))))) for rows in batches)
 
     def _draw_pairs(self, batches: list[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:

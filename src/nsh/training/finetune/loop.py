@@ -19,7 +19,7 @@ from torch import nn
 from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
-from nsh.training.checkpoint import Facts, collect_facts, fingerprint
+from nsh.training.checkpoint import Provenance, collect_provenance, fingerprint
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
 from nsh.training.finetune.files import ImageFiles
@@ -84,16 +84,16 @@ class FineTuningLoop:
         """
         files = self._select(data)
         self._check(len(files.ids), schedule=schedule)
-        facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
-        folder = self.cache / fingerprint(facts)[:16]
+        provenance = self._collect_provenance(data, schedule=schedule, seed=seed, identity=identity)
+        folder = self.cache / fingerprint(provenance)[:16]
         with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
             images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
             with Stop() as stop:  # not before: SIGTERM may end the decoding at once, which continues in the next run
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
-                state = FineTuningState(module, fabric, folder=folder, facts=facts)
+                state = FineTuningState(module, fabric, folder=folder, provenance=provenance)
                 if fabric.is_global_zero and not state.is_begun():
-                    for line in describe_others(folder, facts):
+                    for line in describe_others(folder, provenance):
                         self.say(line)
                 state.resume()
                 epochs = Epochs(state=state, images=images, schedule=schedule, seed=seed, stop=stop)
@@ -102,13 +102,13 @@ class FineTuningLoop:
                     state.take_best()
         module.to("cpu")
 
-    def _collect_facts(
+    def _collect_provenance(
         self, data: TrainingData, *, schedule: Schedule, seed: int, identity: Mapping[str, Any]
-    ) -> Facts:
+    ) -> Provenance:
         settings = {"seed": seed, "threads": self.threads, "ranks": count_ranks()}
         where = {"device": self.device.partition(":")[0], "image_size": self.images.size}
-        recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
-        return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data)
+        recipe = {"resample": self.images.resample, "finetune": self.recipe.identity()}
+        return collect_provenance({**asdict(schedule), **identity, **settings, **where, **recipe}, data, loop=__name__)
 
     def _select(self, data: TrainingData) -> ImageFiles:
         """The data's images: those that the method has chosen, or all."""

@@ -51,7 +51,7 @@ class FineTuning(nn.Module):
             embeddings: Tensor = self.network(images)
         return embeddings.float() if bf16 else embeddings
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def make_optimiser(self) -> torch.optim.Optimizer:
         """Adam, as in the paper, with separate learning rates for network and objective."""
         groups = [
             {"params": list(self.network.parameters()), "lr": self.recipe.learning_rate},

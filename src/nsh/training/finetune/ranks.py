@@ -2,6 +2,9 @@
 
 Within one machine `start_ranks` starts them; across machines `torchrun` does, and its environment variables, which
 are the same ones, are found here. It knows nothing of what they compute.
+
+Torch's own launcher is not used here, because it ends with status 1 and a traceback whatever a rank's status was, and
+sends the other ranks SIGTERM at once, before they can say what they lost.
 """
 
 import os
@@ -81,7 +84,7 @@ def start_missing_ranks(count: int, *, batch: int | None, device: str) -> bool:
 def start_ranks(count: int) -> None:
     """Run this very command again, `count` times, as the ranks of one run; return when all have ended well.
 
-    When one has failed, and the others have not ended after `NOTICE`, or when this process is told to end, they are
+    When one has failed, and the others have not ended after `NOTICE`, or when this process is asked to end, they are
     asked to end and, after `GRACE`, made to.
 
     Raises:

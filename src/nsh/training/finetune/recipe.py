@@ -33,6 +33,6 @@ class Recipe:
     keep: Literal["best", "last"]
     checkpoint_minutes: float
 
-    def facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The settings that the weights of every epoch depend on."""
         return {name: value for name, value in asdict(self).items() if name not in ("keep", "checkpoint_minutes")}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nsh.errors import NonFiniteLoss, TrainingError
 from nsh.system.files import atomic_path, read_json, write_json
-from nsh.training.checkpoint import Facts, list_differences
+from nsh.training.checkpoint import Provenance, list_differences
 from nsh.training.finetune.images import Pair
 from nsh.training.finetune.module import FineTuning
 
@@ -84,12 +84,12 @@ class FiniteCheck:
 class FineTuningState:
     """Module and optimiser on their device, and the position in the run."""
 
-    def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, facts: Facts) -> None:
+    def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, provenance: Provenance) -> None:
         self.module, self.fabric, self.recipe = module, fabric, module.recipe
         if fabric.world_size > 1 and fabric.device.type == "cuda" and self.recipe.batch_norm == "trained":
             nn.SyncBatchNorm.convert_sync_batchnorm(module.network)  # type: ignore[no-untyped-call]
-        self.step_module, self.optimiser = fabric.setup(module, module.configure_optimizers())
-        self.folder, self.facts = folder, facts
+        self.step_module, self.optimiser = fabric.setup(module, module.make_optimiser())
+        self.folder, self.provenance = folder, provenance
         self.position = Position()
         self._pending: list[FiniteCheck] = []
 
@@ -194,7 +194,7 @@ class FineTuningState:
         """
         if not self.is_begun():
             if self.fabric.is_global_zero:
-                write_json(self.folder / "run.json", dict(self.facts))
+                write_json(self.folder / "run.json", dict(self.provenance))
             return
         state = self._read("last.ckpt")
         self.module.load_state_dict(state["module"])
@@ -215,24 +215,24 @@ class FineTuningState:
     def _write(self, name: str, state: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
             with atomic_path(self.folder / name) as partial:
-                torch.save({**state, "facts": self.facts}, partial)
+                torch.save({**state, "provenance": self.provenance}, partial)
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        differences = list_differences(state["facts"], self.facts)
+        differences = list_differences(state["provenance"], self.provenance)
         if differences:
             raise TrainingError(f"{path} is of another run ({'; '.join(differences)}): delete {self.folder}")
         return state
 
 
-def describe_others(folder: Path, facts: Facts) -> list[str]:
+def describe_others(folder: Path, provenance: Provenance) -> list[str]:
     """A line for each other unfinished run of the same method and code length, with its differences."""
     lines = []
     for path in sorted(folder.parent.glob("*/run.json")):
         other: dict[str, Any] = read_json(path)
-        if path.parent != folder and all(other.get(key) == facts.get(key) for key in ("method", "bits")):
+        if path.parent != folder and all(other.get(key) == provenance.get(key) for key in ("method", "bits")):
             lines.append(
-                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, facts))}"
+                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, provenance))}"
             )
     return lines

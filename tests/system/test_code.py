@@ -1,3 +1,5 @@
+"""The digest follows the code that a result depends on, and nothing else."""
+
 import ast
 from pathlib import Path
 
@@ -5,8 +7,8 @@ import grimp
 import pytest
 
 from nsh.methods import METHODS
-from nsh.studies import sources
-from nsh.studies.sources import NO_RESULT, code_digest, reached
+from nsh.system import code
+from nsh.system.code import NO_RESULT, code_digest, reached
 
 
 def closure(graph, roots):
@@ -26,12 +28,18 @@ def graph():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_code_of_a_cell_is_what_its_imports_reach(graph, method):
-    roots = ["nsh.studies.measure", f"nsh.methods.{method}"]
+def test_the_code_of_an_encoder_is_what_its_imports_reach(graph, method):
+    roots = ["nsh.export.joined", f"nsh.methods.{method}"]
     # A package counts here where it is named in an import, there where a name is taken from it: markers have no code.
     found = {name for name in reached(roots) if not is_empty(name)}
     assert found == {name for name in closure(graph, roots) if not is_empty(name)}
     assert not [name for name in found if name.startswith("nsh.methods.") and name.split(".")[-1] in others(method)]
+
+
+def test_all_rooms_that_make_an_encoder_count():
+    rooms = {name.split(".")[1] for name in reached(["nsh.export.joined", "nsh.methods.nsh"])}
+    wanted = {"backbones", "core", "export", "methods", "objectives", "project", "serving", "system"}
+    assert rooms == wanted | {"errors", "ranges"}
 
 
 def others(method):
@@ -39,7 +47,7 @@ def others(method):
 
 
 def is_empty(module):
-    tree = ast.parse(sources._file(module).read_text())
+    tree = ast.parse(code._file(module).read_text())
     return all(isinstance(node, ast.Expr) for node in tree.body)
 
 
@@ -49,10 +57,16 @@ def test_the_code_of_a_stage_knows_neither_methods_nor_parameters():
     assert not [name for name in found if name.startswith(("nsh.methods", "nsh.config", "nsh.tracking"))]
 
 
+def write(path, text):
+    """As another process would find it."""
+    path.write_text(text)
+    code._read.cache_clear()
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A source tree of two modules."""
-    monkeypatch.setattr(sources, "SOURCE", tmp_path)
+    monkeypatch.setattr(code, "SOURCE", tmp_path)
     (tmp_path / "nsh").mkdir()
     (tmp_path / "nsh/one.py").write_text(
         '"""One."""\n\nfrom nsh import two\n\n\ndef add(a, b):\n    return two.plus(a, b)\n'
@@ -67,7 +81,7 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     text = (
         '# why\n"""Another."""\n\nfrom nsh import two\n\ndef add(a, b):\n    """Add."""\n    return two.plus(a,  b)\n'
     )
-    (package / "one.py").write_text(text)
+    write(package / "one.py", text)
     assert code_digest(["nsh.one"]) == before
 
 
@@ -81,5 +95,5 @@ def test_comments_docstrings_and_layout_do_not_count(package):
 )
 def test_code_counts_where_it_is_reached(package, name, old, new, counts):
     before, path = code_digest(["nsh.one"]), package / f"{name}.py"
-    path.write_text(path.read_text().replace(old, new))
+    write(path, path.read_text().replace(old, new))
     assert (code_digest(["nsh.one"]) != before) is counts
