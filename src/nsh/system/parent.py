@@ -1,4 +1,4 @@
-"""A stage does not outlive the DVC that started it. Knows nothing of what the stage does.
+"""Ends a stage when the DVC that started it ends. Knows nothing of the stage's work.
 
 DVC hands a signal on to nobody: without this, SIGTERM to `dvc repro` (a scheduler's, a closed IDE's) would leave a
 training behind that writes into outputs which the next `dvc repro` makes too.
