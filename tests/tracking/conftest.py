@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +45,13 @@ OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())
 
 @pytest.fixture
 def project(tmp_path, mlflow_database) -> Path:
+    return make_project(tmp_path / "project", mlflow_database)
+
+
+def make_project(folder: Path, database: Path) -> Path:
     """A project with parameters and a store, and nothing trained."""
-    folder = tmp_path / "project"
     folder.mkdir()
-    shutil.copy(mlflow_database, folder / "mlflow.db")
+    shutil.copy(database, folder / "mlflow.db")
     others = [f"{name}: {json.dumps(block)}" for name, block in OTHERS.items() if name not in ("nsh", "itq")]
     write_text(folder / "params.yaml", PARAMS.replace("$others", "\n  ".join(others)))
     write_json(
@@ -72,30 +76,30 @@ def params(project) -> Params:
 
 @pytest.fixture
 def finish(project) -> Callable[..., None]:
-    """A function that writes what train to evaluate leave for one pair; `seed` makes another network."""
+    return partial(write_results, project)
 
-    def write(method: str = "nsh", bits: int = 16, *, seed: int = 0, **metrics: float) -> None:
-        key = f"{method}-{bits}"
-        model, curves = project / "models" / key, project / "metrics" / "curves" / key
-        model.mkdir(parents=True, exist_ok=True)
-        write_text(model / "head.pt", f"head {key} {seed}")
-        for place in (model, curves):
-            write_json(place / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
-        encoder = make_encoder(method, bits, seed=seed).SerializeToString()
-        (model / "encoder.onnx").write_bytes(encoder)
-        write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
-        figures = (
-            {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25}
-            | metrics
-            | {"protocol": {"k": 5, "encoder_sha256": sha256_bytes(encoder)}}
-        )
-        write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
-        write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
-        write_text(curves / "pr_ranking.csv", "rank,recall,precision\n1,0.1,0.75\n9,1,0.25\n")
-        write_text(curves / "pr_lookup.csv", "radius,recall,precision,empty_share\n0,0.1,0.75,0.5\n")
-        write_text(curves / "average_precision.csv", "average_precision\n0.75\n0.25\n")
 
-    return write
+def write_results(project: Path, method: str = "nsh", bits: int = 16, *, seed: int = 0, **metrics: float) -> None:
+    """Write what train to evaluate leave for one pair; `seed` makes another network."""
+    key = f"{method}-{bits}"
+    model, curves = project / "models" / key, project / "metrics" / "curves" / key
+    model.mkdir(parents=True, exist_ok=True)
+    write_text(model / "head.pt", f"head {key} {seed}")
+    for place in (model, curves):
+        write_json(place / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
+    encoder = make_encoder(method, bits, seed=seed).SerializeToString()
+    (model / "encoder.onnx").write_bytes(encoder)
+    write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
+    figures = (
+        {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25}
+        | metrics
+        | {"protocol": {"k": 5, "encoder_sha256": sha256_bytes(encoder)}}
+    )
+    write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
+    write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
+    write_text(curves / "pr_ranking.csv", "rank,recall,precision\n1,0.1,0.75\n9,1,0.25\n")
+    write_text(curves / "pr_lookup.csv", "radius,recall,precision,empty_share\n0,0.1,0.75,0.5\n")
+    write_text(curves / "average_precision.csv", "average_precision\n0.75\n0.25\n")
 
 
 @pytest.fixture

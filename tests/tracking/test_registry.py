@@ -1,7 +1,9 @@
 import numpy as np
 import onnxruntime
 import pytest
+from tests.tracking.conftest import make_project, write_results
 
+from nsh.config import read_params
 from nsh.errors import TrackingError
 from nsh.system.files import read_json, sha256_file, write_json
 from nsh.tracking import download_encoder, list_versions, promote, sync
@@ -15,26 +17,31 @@ def aliases(project):
     return {alias: str(version) for alias, version in store.client.get_registered_model(NAME).aliases.items()}
 
 
-def test_an_encoder_comes_back_byte_for_byte(project, params, finish, tmp_path):
-    finish("nsh", 16)
-    sync(project, params)
-    path = download_encoder(f"models:/{NAME}@challenger", to=tmp_path / "deep" / "encoder.onnx", folder=project)
-    assert sha256_file(path) == sha256_file(project / "models/nsh-16/encoder.onnx")
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory, mlflow_database):
+    """A project with one version in its registry, only to be read."""
+    project = make_project(tmp_path_factory.mktemp("registered") / "project", mlflow_database)
+    write_results(project)
+    sync(project, read_params(project / "params.yaml"))
+    return project
+
+
+def test_an_encoder_comes_back_byte_for_byte(registered, tmp_path):
+    path = download_encoder(f"models:/{NAME}@challenger", to=tmp_path / "deep" / "encoder.onnx", folder=registered)
+    assert sha256_file(path) == sha256_file(registered / "models/nsh-16/encoder.onnx")
     image = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
     code, logit = onnxruntime.InferenceSession(path).run(["code", "logit"], {"image": image})
     assert np.array_equal(np.unpackbits(code, axis=1), logit > 0)
 
 
-def test_a_version_says_where_it_comes_from(project, params, finish):
-    finish("nsh", 16)
-    sync(project, params)
-    (version,) = list_versions(project)
+def test_a_version_says_where_it_comes_from(registered):
+    (version,) = list_versions(registered)
     assert (version.name, version.version, version.aliases) == (NAME, "1", ("challenger",))
     expected = {
         "method": "nsh",
         "bits": "16",
-        "encoder_sha256": sha256_file(project / "models/nsh-16/encoder.onnx"),
-        "head_sha256": sha256_file(project / "models/nsh-16/head.pt"),
+        "encoder_sha256": sha256_file(registered / "models/nsh-16/encoder.onnx"),
+        "head_sha256": sha256_file(registered / "models/nsh-16/head.pt"),
         "split_sha256": "5" * 64,
         "bit_agreement": "1.0",
         "mAP_at_5": "0.5",
@@ -43,13 +50,11 @@ def test_a_version_says_where_it_comes_from(project, params, finish):
     assert expected.items() <= version.tags.items()
 
 
-def test_mlflow_itself_can_load_and_run_the_version(project, params, finish, monkeypatch):
+def test_mlflow_itself_can_load_and_run_the_version(registered, monkeypatch):
     import mlflow
 
-    finish("nsh", 16)
-    sync(project, params)
     monkeypatch.setattr(mlflow.tracking._tracking_service.utils, "_tracking_uri", None)
-    mlflow.set_tracking_uri(f"sqlite:///{project}/mlflow.db")
+    mlflow.set_tracking_uri(f"sqlite:///{registered}/mlflow.db")
     model = mlflow.pyfunc.load_model(f"models:/{NAME}@challenger")
     answer = model.predict({"image": np.zeros((2, 8, 8, 3), dtype=np.uint8)})
     assert answer["code"].shape == (2, 2)
@@ -117,11 +122,9 @@ def test_an_encoder_of_less_precision_is_challenger_only_within_its_limits(proje
         ("@challenger", "write name@alias or name/version"),
     ],
 )
-def test_what_is_missing_is_said_with_a_hint(project, params, finish, tmp_path, reference, message):
-    finish("nsh", 16)
-    sync(project, params)
+def test_what_is_missing_is_said_with_a_hint(registered, tmp_path, reference, message):
     with pytest.raises(TrackingError, match=message):
-        download_encoder(reference, to=tmp_path / "encoder.onnx", folder=project)
+        download_encoder(reference, to=tmp_path / "encoder.onnx", folder=registered)
     assert not (tmp_path / "encoder.onnx").exists()
 
 

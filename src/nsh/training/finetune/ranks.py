@@ -14,8 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import torch
-
 from nsh.errors import ConfigError
 
 NOTICE = 10.0  # seconds that the others have to find out for themselves, and say so, when a rank has failed
@@ -53,6 +51,8 @@ def check_ranks(count: int, *, batch: int, device: str) -> None:
     """
     if batch % count:
         raise ConfigError(f"found a batch of {batch} for {count} ranks: each needs an equal part of it")
+    import torch  # slow to import, and who starts ranks does not compute
+
     kind, _, index = device.partition(":")
     here = count_here(count)
     if kind == "cuda" and count > 1 and (index or here > torch.cuda.device_count()):
