@@ -60,7 +60,7 @@ ARG PIP_EXTRA_INDEX_URL
 RUN touch LICENSE NOTICE README.md \
     && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt -e '.[serve,train,ops]'
 COPY --chown=10001:10001 . .
-# The copy of the project in the image is in no git repository, which DVC must be told.
+# The project in the image is in no git repository; DVC needs to know.
 RUN printf '[core]\n    no_scm = true\n' > .dvc/config.local
 # Users without a name or a home have both; what tools keep between two calls goes to /tmp.
 ENV NVIDIA_VISIBLE_DEVICES=all \

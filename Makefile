@@ -35,11 +35,11 @@ $(READY): pyproject.toml constraints.txt src/nsh/__init__.py
 .dvc/tmp/plots.html: $(READY) src/nsh/reports/offline_plots.py
 	python -m nsh.reports.offline_plots $@
 
-# The project from an archive (ZIP) is in no git repository, which DVC must be told; its experiments need one.
+# A project unpacked from a ZIP is in no git repository: DVC needs `no_scm`, and cannot run experiments.
 .dvc/config.local:
 	printf '[core]\n    no_scm = true\n' > $@
 
-# A profile in params/ holds what differs from params.yaml, which DVC reads; it is laid over it. PROFILE=default leads back.
+# A profile in params/ holds what differs from params.yaml; use_profile writes it in. PROFILE=default restores the original.
 .PHONY: repro
 repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), and record it in MLflow; PROFILE=<of params/>
 	$(if $(PROFILE),tools/use_profile $(PROFILE))
@@ -106,14 +106,14 @@ image-check:  ## Build the images without Docker, and train, serve and record in
 	tools/image_check
 
 .PHONY: check
-check: setup  ## Lint, formatting, types and the walls between rooms
+check: setup  ## Lint, formatting, types and imports between packages
 	ruff check .
 	ruff format --check .
 	mypy
 	lint-imports
 
 .PHONY: format
-format: setup  ## Put the code in the house's form
+format: setup  ## Format the code and apply safe fixes
 	ruff check --fix .
 	ruff format .
 
@@ -122,10 +122,10 @@ ui: setup  ## Compare runs in the browser (mlflow ui)
 	mlflow ui --workers 1 --backend-store-uri $${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}
 
 .PHONY: bench
-bench: setup  ## Run every benchmark; each prints ratios against a rival of the same run
+bench: setup  ## Run every benchmark; each compares with an alternative in the same run
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
 
-# Results of trials are kept, so a second call measures what is new, and a cut one goes on. See --help of nsh.studies.table.
+# Results are kept: a second call measures only what is missing, and an interrupted one continues. See --help of nsh.studies.table.
 SETTING ?= cifar10
 STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS))
 CHOSEN = $(if $(METHODS),--methods $(METHODS))
@@ -135,7 +135,7 @@ table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make tab
 	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS))
 
 .PHONY: ablation
-ablation: setup  ## NSH with each part taken out, beside the paper's table 3: make ablation ROOT=<CIFAR-10>
+ablation: setup  ## NSH with each part removed, beside the paper's table 3: make ablation ROOT=<CIFAR-10>
 	python -m nsh.studies.ablation $(STUDY) $(if $(BITS),--bits $(BITS))
 
 .PHONY: sweep
@@ -147,5 +147,5 @@ figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make
 	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(CHOSEN)
 
 .PHONY: clean
-clean:  ## Remove scratch and caches; data, models, results and the studies' trials stay
+clean:  ## Remove scratch and caches; data, models, results and the results of studies stay
 	rm -rf .cache/nsh .cache/coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

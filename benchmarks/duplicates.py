@@ -1,11 +1,11 @@
-"""Time and finds of `nsh duplicates` against imagededup on the same folder, where the answer is known.
+"""Time and accuracy of `nsh duplicates` against imagededup on the same folder with known duplicates.
 
     python benchmarks/duplicates.py --model encoder.onnx --photos photos
 
-The folder is made here: photographs, and for some of them copies that were resized, recompressed, cropped and
-brightened. A pair is right if both come from one photograph. imagededup runs in its own environment, because it brings
-torch: name its interpreter with --rival (`python -m venv rival && rival/bin/pip install imagededup`); where it is not
-installed, only ours is measured. For each side several thresholds are tried, and all are shown.
+The script makes the folder: photographs, and for some of them copies that are resized, recompressed, cropped and
+brightened. A pair is right if both come from one photograph. imagededup runs in its own environment, because it
+requires torch: give its interpreter with --rival (`python -m venv rival && rival/bin/pip install imagededup`); if it is
+not installed, only `nsh duplicates` is measured. Each tool runs at several thresholds, and all are shown.
 """
 
 import argparse

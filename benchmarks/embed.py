@@ -1,12 +1,12 @@
-"""What decoding and augmenting cost on top of the network, and how the threads are best spent.
+"""Measures the cost of decoding and augmentation beside the network's, and the best use of threads.
 
     python benchmarks/embed.py                  mobilenet_v2, 96 px, 2 threads
 
-The bare loop is the fastest this machine embeds: ready arrays, one single-threaded onnxruntime call per core at once.
-Against it: the same with onnxruntime's own threads inside each call, and the stage's path (Pillow, augmentation,
-float16, file) for clean images and for views, of grey and of coloured 32 x 32 images. Every contender runs once in
-each round, in turn; ratios are medians over rounds of time per image, wall and CPU. On a busy machine read the CPU
-ratios. Random weights: they take the same time as trained ones.
+The bare loop is the fastest way to embed on this machine: ready arrays, one single-threaded onnxruntime call per core
+at once. It is compared with onnxruntime's own threads inside each call, and with the path of the stage (Pillow,
+augmentation, float16, file) for clean images and for views, of grey and of coloured 32 x 32 images. The contenders take
+turns in every round; ratios are medians over rounds of time per image, wall and CPU. On a busy machine use the CPU
+ratios. Weights are random, which take the same time as trained ones.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from nsh.backbones import networks
 from nsh.export.embedder import open_embedder
 from nsh.export.graph import export_backbone, to_bytes
 from nsh.serving.session import open_session
-from nsh.training.views import Embed, Feed, embed_images, embed_views
+from nsh.training.views import Embed, Embedder, embed_images, embed_views
 
 BARE = "bare loop, batch 64"
 VIEWS = 8
@@ -66,9 +66,9 @@ def make_contenders(arguments: argparse.Namespace) -> dict[str, Callable[[], Non
         share, lambda images: session.run(None, {"image": images})[0], ready, batch=64, threads=1
     )
     for colour in ("grey", "coloured"):
-        feed = make_feed(embed, backbone, draw(colour), arguments.threads)
-        contenders[f"stage, clean {colour}"] = partial(write_images, feed, arguments.images)
-        contenders[f"stage, views {colour}"] = partial(write_views, feed, arguments.images // VIEWS)
+        embedder = make_embedder(embed, backbone, draw(colour), arguments.threads)
+        contenders[f"stage, clean {colour}"] = partial(write_images, embedder, arguments.images)
+        contenders[f"stage, views {colour}"] = partial(write_views, embedder, arguments.images // VIEWS)
     return contenders
 
 
@@ -78,9 +78,9 @@ def share(embed: Embed, images: NDArray[np.uint8], *, batch: int, threads: int) 
         list(pool.map(lambda start: embed(images[start : start + batch]), range(0, len(images), batch)))
 
 
-def make_feed(embed: Embed, backbone: networks.Backbone, images: list[Image.Image], threads: int) -> Feed:
-    """The stage's own feed, over images in memory."""
-    return Feed(
+def make_embedder(embed: Embed, backbone: networks.Backbone, images: list[Image.Image], threads: int) -> Embedder:
+    """The stage's own embedder, over images in memory."""
+    return Embedder(
         load=lambda name: images[int(name) % len(images)],
         embed=embed,
         dim=backbone.dim,
@@ -98,17 +98,17 @@ def draw(colour: str) -> list[Image.Image]:
     return [image.convert("L").convert("RGB") for image in images] if colour == "grey" else images
 
 
-def write_images(feed: Feed, count: int) -> None:
+def write_images(embedder: Embedder, count: int) -> None:
     """The stage's path for clean images, to a file that vanishes."""
     with tempfile.TemporaryDirectory() as folder:
-        embed_images([str(row) for row in range(count)], feed=feed, path=Path(folder) / "images.npy")
+        embed_images([str(row) for row in range(count)], embedder=embedder, path=Path(folder) / "images.npy")
 
 
-def write_views(feed: Feed, count: int) -> None:
+def write_views(embedder: Embedder, count: int) -> None:
     """The stage's path for `VIEWS` views of each image, to a file that vanishes."""
     with tempfile.TemporaryDirectory() as folder:
         ids = [str(row) for row in range(count)]
-        embed_views(ids, feed=feed, views=VIEWS, seed=0, path=Path(folder) / "views.npy")
+        embed_views(ids, embedder=embedder, views=VIEWS, seed=0, path=Path(folder) / "views.npy")
 
 
 def measure(run: Callable[[], None]) -> tuple[float, float]:

@@ -1,14 +1,14 @@
-"""What `nsh encode` costs beside a bare loop that decodes with the same pool and runs the same session.
+"""Cost of `nsh encode` compared with a bare loop that decodes with the same pool and runs the same session.
 
     python benchmarks/encode.py                                   MobileNetV2, 96 px, random weights
     python benchmarks/encode.py --photos PHOTOGRAPHS --model encoder.onnx --images 5000 --rounds 3
 
-JPEGs of 500 x 375 are cropped into a temporary folder from photographs (those that scikit-learn ships, unless a folder
-of larger ones is named). Each contender is a process of its own, timed from start to end with its imports and the
-model's opening; the command also lists, digests, and writes manifests, codes and a header. There are three bare loops,
-and the fastest is the rival: in `pool` and `pool-all` a pool decodes while the main thread infers on one core or on
-all, in `own` each thread of the pool decodes and infers its own batch. All take turns in each round; figures are
-medians over rounds, wall and CPU time. Memory is the process's peak, of the command at a fifth of the images as well.
+JPEGs of 500 x 375 are cropped into a temporary folder from photographs (those of scikit-learn, unless you give a folder
+of larger ones). Each contender is its own process, timed from start to end, with imports and the opening of the model;
+the command also lists and hashes files, and writes manifests, codes and a header. The command is compared with the
+fastest of three bare loops: in `pool` and `pool-all` a pool decodes while the main thread infers on one core or on all;
+in `own` each thread of the pool decodes and infers its own batch. All take turns in every round; figures are medians
+over rounds, wall and CPU time. Memory is the peak of the process; for the command also at a fifth of the images.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What one set of CPU kernels costs a training: a step with those of `nsh.system.kernels` beside the processor's own.
+"""Cost of the fixed CPU kernels in training: a step with those of `nsh.system.kernels` and with the processor's own.
 
     python benchmarks/kernels.py                      nsh, nsh_plus and cibhash at 32 bits
     python benchmarks/kernels.py --methods mbe sgh
 
-A step is loss, backward and Adam. Kernels are chosen once in a process, so each contender is one; they take turns. One
-thread; processor time, medians over steps and then over rounds. There is no target: equal bytes are worth their price.
+A step is loss, backward and Adam. A process chooses its kernels once, so each contender is a process; they take turns.
+One thread; processor time, medians over steps and then over rounds. There is no target: identical bytes are worth it.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def measure(name: str, *, free: bool) -> float:
     for pair in list(read_pairs(data.views, batch=parameters["batch"], seed=0, epochs=range(STEPS)))[:STEPS]:
         start = time.process_time()
         optimiser.zero_grad()
-        objective.measure(*pair)["loss"].backward()
+        objective.cached_loss(*pair)["loss"].backward()
         optimiser.step()
         seconds.append(time.process_time() - start)
     return statistics.median(seconds[1:])

@@ -1,10 +1,10 @@
-"""Bits that re-saving a photograph flips, beside how far different photographs are apart: where a radius must lie.
+"""Bits that change when a photograph is saved again, and distances of different photographs: for choosing a radius.
 
     python benchmarks/resaving.py --model models/nsh-64/encoder.onnx --photos photos
 
-Every photograph is saved anew as people and sites do: JPEG of quality 75 and 50, half the size, 5 % cut off each side.
-Shown are the mean of the bits that differ, and the share of copies and of pairs of different photographs within the
-radius that `nsh duplicates` takes by itself.
+Every photograph is saved again in the usual ways: JPEG of quality 75 and 50, half the size, 5 % cut off each side. The
+script prints the mean number of bits that differ, and the shares of copies and of pairs of different photographs within
+the default radius of `nsh duplicates`.
 """
 
 import argparse

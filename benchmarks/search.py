@@ -2,11 +2,11 @@
 
     python benchmarks/search.py                        1,000,000 items x 64 bits
 
-The index also looks up ids, refuses what does not belong, and promises an order of ties; FAISS only searches. FAISS
-runs with all threads and, as on a busy machine that is the faster, with one; each is compared with ours by itself,
-because its threads spin for a while after a search and would slow down whoever comes third. The two of a pair take
-turns query by query in one process, so that whatever else the machine does falls on both, and the worse of the two
-ratios counts. Times are medians; the load is printed, as medians of a busy machine wander.
+The index also looks up ids, checks its input, and guarantees the order of ties; FAISS only searches. FAISS runs with
+all threads, and with one, which is faster on a busy machine. Each is compared with ours separately, because FAISS's
+threads spin for a while after a search and would slow down a third contender. The two of a pair take turns query by
+query in one process, so that other load affects both; the worse of the two ratios counts. Times are medians; the load
+is printed, because medians vary on a busy machine.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""How near the HTTP service comes to the bare encoder, under many clients at once.
+"""Throughput of the HTTP service under many concurrent clients, compared with the bare encoder.
 
     python benchmarks/service.py                                        32 clients, 60 s
     python benchmarks/service.py --seconds 10 --images-per-request 1    one image a request
 
-Three contenders in rounds, in turn: the bare session on ready arrays (as many calls at once as cores, the fastest
-way found); the same with decoding; and the service, a process of its own, asked by clients in a third. Clients and
-server share the cores, so the clients' own cost is in the service's figure; their share of the processor is printed.
-Latencies are of whole requests. Memory is the server's, read before and after. Only 127.0.0.1 is asked.
+Three contenders take turns in every round: the bare session on ready arrays (as many concurrent calls as cores, the
+fastest way found); the same with decoding; and the service, in its own process, with clients in a third process.
+Clients and server share the cores, so the service's figure includes the clients' cost; their share of the processor is
+printed. Latencies are of whole requests. Memory is the server's, read before and after. Requests go to 127.0.0.1 only.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-"""Whether the input pipeline of fine-tuning keeps the network busy: images a second, alone and together.
+"""Measures whether the input pipeline of fine-tuning keeps the network busy: images a second, alone and together.
 
     python benchmarks/train_throughput.py                                              mobilenet_v2, 96 px, a CPU
     python benchmarks/train_throughput.py --model resnet50 --size 224 --batch 128 --images 12800 --precision bf16
 
-Four contenders take turns in every round: `augmentation` makes two views of every image as the loop has them made;
-`network` does forward, backward and Adam on random pixels that lie ready on the device, with NSH at 32 bits behind it;
-`whole` is the loop of the train stage, but for what it does after an epoch (a checkpoint, and a look at 512 images at
-most, however many there are); `Pillow` makes views with `nsh.training.augment`, in as many threads as torch has, as the
-loop once did. An image is two views. The first batch warms up and does not count. Medians over rounds, ratios of the
-same round; on a busy CPU read those of processor time. Weights are random, originals smooth noise: they take the same
-time as others.
+Four contenders take turns in every round. `augmentation` makes two views of every image, as the loop does. `network`
+does forward, backward and Adam on random pixels that are already on the device, with NSH at 32 bits as the objective.
+`whole` is the loop of the train stage, without its work after an epoch (a checkpoint, and an evaluation of at most 512
+images). `Pillow` makes views with `nsh.training.augment`, in as many threads as torch has, as an earlier loop did. An
+image is two views. The first batch warms up and does not count. Figures are medians over rounds, ratios are of the same
+round; on a busy CPU use the ratios of processor time. Weights are random and originals are smooth noise, which take the
+same time as real ones.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.loop import FineTuningLoop
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.run import Run
+from nsh.training.finetune.state import FineTuningState
 from nsh.training.reproducible import reproducible
 
 TARGET = 0.85
@@ -106,7 +106,7 @@ class Bench:
         fabric = open_fabric(self.device)
         self.images = TrainingImages.prepare(self.files, cache=cache / "images", fabric=fabric, progress=no_progress)
         module = FineTuning(self.network, self.objective, recipe=self.recipe, learning_rate=1e-5)
-        self.run = Run(module, fabric, folder=cache, facts={})
+        self.run = FineTuningState(module, fabric, folder=cache, provenance={})
         self.batches = [
             np.arange(start, start + self.batch) for start in range(0, arguments.images - self.batch + 1, self.batch)
         ]
@@ -154,7 +154,7 @@ class Bench:
 
     def _step(self, pair: tuple[torch.Tensor, ...]) -> torch.Tensor:
         self.run.optimiser.zero_grad()
-        loss: torch.Tensor = self.run.step_module.training_step(pair)["loss"]
+        loss: torch.Tensor = self.run.step_module(pair)["loss"]
         self.run.fabric.backward(loss)
         self.run.optimiser.step()
         return loss
@@ -202,7 +202,7 @@ def make_data(images: int, dim: int) -> TrainingData:
 
 
 def show(rates: dict[str, list[Rates]]) -> None:
-    """A line a contender, and what is asked of the whole."""
+    """One line for each contender, and the target of `whole`."""
     print(f"{'':<14}{'images/s':>10}{'images/CPU s':>14}   beside the network alone: wall, CPU")
     for name, rounds in rates.items():
         wall, processor = np.median(rounds, axis=0)

@@ -1,10 +1,10 @@
-"""What the training loop adds to the steps: order, reading, records and progress, beside a bare loop.
+"""Overhead of the training loop (order, reading, records and progress) compared with a bare loop.
 
     python benchmarks/training_loop.py                      nsh, cibhash and greedyhash at 32 bits
     python benchmarks/training_loop.py --methods nsh_plus
 
-Three contenders take turns in every round on the same objective: `bare` calls loss, backward and Adam on pairs that lie
-ready; `reading` is the same on pairs that are read as the loop reads them; `loop` is `nsh.training.loop`, with its
+Three contenders take turns in every round on the same objective. `bare` calls loss, backward and Adam on pairs in
+memory; `reading` does the same on pairs that are read as the loop reads them; `loop` is `nsh.training.loop`, with its
 start, its checkpoints and its records of bit balance. One thread; processor time, medians over rounds. Features are
 random numbers in the real shape: time does not depend on their values.
 """
@@ -96,7 +96,7 @@ def run_bare(objective: Objective, pairs: Iterable[Pair], *, rate: float) -> Non
     optimiser = torch.optim.Adam(objective.parameters(), lr=rate, fused=True)
     for rows, first, second in pairs:
         optimiser.zero_grad()
-        objective.measure(rows, first, second)["loss"].backward()
+        objective.cached_loss(rows, first, second)["loss"].backward()
         optimiser.step()
 
 

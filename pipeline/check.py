@@ -1,4 +1,4 @@
-"""Stage check: params.yaml is read whole, so that all its mistakes are said together, before anything else runs."""
+"""Stage check: reads all of params.yaml, so that one message lists every mistake before any other stage runs."""
 
 from nsh.config import read_params
 from nsh.system.command import run_stage

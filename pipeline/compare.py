@@ -1,4 +1,4 @@
-"""Stage compare: what evaluate left of every pair in metrics/ -> reports/: one table and the pictures.
+"""Stage compare: the results of all pairs in metrics/ -> reports/: one table and the pictures.
 
 reports/ holds results.md, results.csv, embedding.json (the backbone's ceiling: the float embedding by cosine),
 precision_at_k.csv, pr_ranking.csv and training.csv (the charts of `dvc plots`), and the pictures.
@@ -18,7 +18,7 @@ from nsh.terminal import show_progress, take_no_arguments
 
 
 def main() -> None:
-    """Read what every pair left, and write the report."""
+    """Read the results of every pair, and write the report."""
     params, project = read_params(), Project()
     split, embeddings, k = read_header(project.split), Embeddings(project.embed), params.evaluate.k
     parts = {part: read_part(project.split, part) for part in ("query", "gallery")}

@@ -1,6 +1,6 @@
 """Stage download: params.yaml -> data/raw/<data set> and data/raw/weights, checksummed.
 
-What has arrived is kept in `nsh.system.fetch.CACHE` until the whole stage is done, so a cut run goes on.
+Downloaded files are kept in `nsh.system.fetch.CACHE` until the stage is complete, so that an interrupted run continues.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from nsh.terminal import say, show_progress, take_no_arguments
 
 
 def main() -> None:
-    """Fetch the backbone's weights and the data set: the smaller, and the likelier to be misspelt, first."""
+    """Fetch the backbone's weights, which are smaller and more often misspelt, then the data set."""
     params, project = read_params(), Project()
     backbone, data_set = params.backbone, params.dataset.model_dump(exclude={"labels"})
     weights.fetch(backbone.name, backbone.weights, into=project.weights, progress=show_progress, say=say)

@@ -1,4 +1,4 @@
-"""Stage embed: params.yaml, data/raw and data/split -> data/embed: what the frozen backbone sees.
+"""Stage embed: params.yaml, data/raw and data/split -> data/embed: embeddings by the frozen backbone.
 
 data/embed/ holds backbone.onnx, embed.json, train.npy, query.npy, gallery.npy and views.npy (`nsh.project.embeddings`).
 """
@@ -19,7 +19,7 @@ from nsh.system.files import sha256_bytes
 from nsh.terminal import show_progress, take_no_arguments
 from nsh.training.device import choose_device
 from nsh.training.embed import embed_split
-from nsh.training.views import Feed
+from nsh.training.views import Embedder
 
 
 def main() -> None:
@@ -35,13 +35,13 @@ def main() -> None:
     images = open_chosen(params.dataset, raw=project.raw)
     embed, batch, workers = open_embedder(backbone, graph, device=device), params.embed.batch, params.compute.threads
     size, dim = seen.image_size, backbone.dim
-    feed = Feed(
+    embedder = Embedder(
         load=images.image, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
     )
     parts = {part: read_part(project.split, part).ids for part in PARTS}
     cache, code = project.cache("embed"), code_digest([Path(__file__)])
     embed_split(
-        parts, feed, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
+        parts, embedder, header=header, graph=graph, code=code, cache=cache, into=project.embed, progress=show_progress
     )
 
 

@@ -1,4 +1,4 @@
-"""What several rooms test with: real photographs, and an encoder exported from a real network.
+"""Fixtures of several packages: real photographs, and an encoder exported from a real network.
 
 It is read in production's environment too, which has neither torch nor onnx (`make test-serve`).
 """

@@ -1,6 +1,6 @@
-"""A hook of mkdocs (`make docs`): pages of the site that lie outside docs/, and the links between those and docs/.
+"""A hook of mkdocs (`make docs`): adds pages from outside docs/ to the site, and corrects the links between both.
 
-README, CONTRIBUTING and CHANGELOG stay where readers of the code look for them, and reports/ where DVC writes it.
+README, CONTRIBUTING and CHANGELOG stay in the root, where readers of the code expect them; DVC writes reports/.
 """
 
 import posixpath

@@ -1,6 +1,6 @@
 """Label-free learned binary codes for image retrieval.
 
-This module imports nothing of the package: whoever imports one room must not pay for another.
+This module imports none of its packages, so that importing one does not import the others.
 """
 
 import os

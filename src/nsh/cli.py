@@ -1,7 +1,7 @@
-"""The command `nsh`: what is done beside the pipeline. `nsh --help` lists it.
+"""The command `nsh`. `nsh --help` lists its subcommands.
 
-Each command imports the room it speaks for when it runs, so that `nsh` starts at once and installs without extras
-answer for what they have. A command prints, and leaves the thinking to its room.
+A subcommand imports its package when it runs, so that `nsh` starts fast, and installs without extras offer what they
+have. It parses arguments and prints; its package does the work.
 """
 
 import json
@@ -25,7 +25,7 @@ from nsh.system.files import expand_home
 
 
 class _Commands(typer.core.TyperGroup):
-    """Expands ~ in its arguments: a shell leaves that of `--model=~/encoder.onnx` alone, other callers leave all."""
+    """Expands ~ in arguments: a shell does not expand it in `--model=~/encoder.onnx`, other callers never do."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_expand_home(word) for word in args])
@@ -39,7 +39,7 @@ def _expand_home(word: str) -> str:
 app = typer.Typer(
     name="nsh",
     cls=_Commands,
-    help="Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`).",
+    help="Label-free binary codes for image retrieval: the commands besides the pipeline (`make repro`).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -61,19 +61,19 @@ app.command("health")(health)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {"onnxruntime": "serve", "faiss": "serve", "fastapi": "serve", "uvicorn": "serve", "mlflow": "ops"}
-"""What is installed only with an extra, and which."""
+"""Packages that need an extra, and the extra."""
 BROUGHT_BY = {"yaml": "mlflow"}
-"""What a command meets first where something larger is missing."""
+"""A package whose import fails first, and the package that installs it."""
 
 
 @app.callback()
 def nsh(context: typer.Context) -> None:
-    """Label-free binary codes for image retrieval: what is done beside the pipeline (`make repro`)."""
+    """Label-free binary codes for image retrieval: the commands besides the pipeline (`make repro`)."""
     context.obj = _from_registry
 
 
 def _from_registry(reference: str, to: Path) -> Path:
-    """How production commands get a model that is named "models:/...": they must not know MLflow themselves."""
+    """Download a "models:/..." encoder for production commands, which must not import MLflow."""
     from nsh.tracking import download_encoder
 
     return download_encoder(reference, to=to, folder=PROJECT)
@@ -81,7 +81,7 @@ def _from_registry(reference: str, to: Path) -> Path:
 
 @app.command("times")
 def times() -> None:
-    """Show how long the last run of each stage took whose results are here, slowest first."""
+    """Show the time of each present stage's last run, slowest first."""
     from nsh.config import read_params
     from nsh.tracking import stage_times
 
@@ -94,7 +94,7 @@ def times() -> None:
 
 @app.command("committed")
 def committed() -> None:
-    """Say which results differ from those that git has, and where they begin to; `make repro` ends with it."""
+    """Show which results differ from git's, and where they begin to differ; `make repro` ends with it."""
     from nsh.tracking import compare_with_commit
 
     message = compare_with_commit(PROJECT)
@@ -104,9 +104,9 @@ def committed() -> None:
 
 @params.command("check")
 def params_check() -> None:
-    """Say every mistake in params.yaml at once; `make repro` begins with it.
+    """Report every mistake in params.yaml at once; `make repro` begins with it.
 
-    DVC reads the file too: after `dvc exp run -S` failed without a word of ours, this tells what was wrong.
+    Use it also if `dvc exp run -S` fails with a message of DVC's own.
     """
     from nsh.config import read_params
 
@@ -116,9 +116,9 @@ def params_check() -> None:
 
 @params.command("defaults")
 def params_defaults() -> None:
-    """Write every method's parameters into params.yaml, as its file declares them: those of a new method, or all again.
+    """Write every method's parameters with their declared defaults into params.yaml, for example for a new method.
 
-    A value of your own under `methods` is lost; the rest of the file stays as it is.
+    Your own values under `methods` are overwritten; the rest of the file does not change.
     """
     from nsh.config.methods import write_defaults
 
@@ -128,7 +128,7 @@ def params_defaults() -> None:
 
 @track.command("sync")
 def track_sync() -> None:
-    """Record in MLflow what DVC restored from its cache, or what was made while MLflow was away.
+    """Record in MLflow the results that DVC restored from its cache, or that were made while MLflow did not answer.
 
     Every pair of method and bits in params.yaml whose results are on disk gets one run and one registered encoder. A
     second call adds nothing.
@@ -172,7 +172,7 @@ def registry_promote(
         str, typer.Argument(help="fashion-mnist-nsh-32 (its challenger), fashion-mnist-nsh-32/3 or name@alias")
     ],
 ) -> None:
-    """Make an encoder the champion of its model. Nothing else ever sets this alias."""
+    """Make an encoder the champion of its model. No other command sets this alias."""
     from nsh.tracking import promote
 
     change = promote(PROJECT, model)
@@ -186,9 +186,9 @@ def registry_promote(
 @registry.command("pull")
 def registry_pull(
     model: Annotated[str, typer.Argument(help="name@alias or name/version, as `nsh registry list` shows them")],
-    out: Annotated[Path, typer.Option(help="File to write; what was there is replaced once the new one is whole.")],
+    out: Annotated[Path, typer.Option(help="File to write; an existing file is replaced atomically.")],
 ) -> None:
-    """Get an encoder file out of the registry, checked against the digest it was registered with.
+    """Download an encoder file from the registry, and check its digest.
 
     For example:
 

@@ -1,30 +1,30 @@
-"""The one tree of errors a user may meet.
+"""The tree of errors that a user can cause.
 
     NshError
     ├── ConfigError          params.yaml or an argument is wrong
-    ├── DataError            a data set, folder, split or embedding is not what it must be
+    ├── DataError            a data set, folder, split or embedding is wrong or missing
     │   ├── DownloadError    a file could not be fetched, or is not the file it should be
     │   └── UnreadableImage  one image cannot be decoded
     ├── TrainingError        a method cannot be trained on this data
     │   └── NonFiniteLoss    the loss became NaN or infinite
-    ├── ExportError          the ONNX file does not do what the torch network does
+    ├── ExportError          the ONNX file does not compute what the torch network computes
     ├── CodesError           codes, encoder and index do not belong together
-    │   ├── UnknownItem      the index has no item of this id
-    │   └── IndexUnusable    an index cannot be read or changed where it lies
-    │       ├── IndexMissing     there is none
+    │   ├── UnknownItem      the index has no item with this id
+    │   └── IndexUnusable    an index cannot be read or changed
+    │       ├── IndexMissing     there is no index
     │       ├── IndexBusy        another process has been writing to it for too long
-    │       ├── IndexReadOnly    it cannot be written to
+    │       ├── IndexReadOnly    it cannot be written
     │       ├── IndexDamaged     it is not what was written
-    │       ├── IndexFull        the disk has no room for the change
+    │       ├── IndexFull        the disk is full
     │       └── IndexMisplaced   its file system cannot hold an index
-    └── TrackingError        MLflow cannot record or find what was asked for
+    └── TrackingError        MLflow cannot record or find the result
 
 A message says what was found, what was allowed, and what to do.
 """
 
 
 class NshError(Exception):
-    """Base of every error that is the user's to mend; shown without a traceback."""
+    """Base of all errors that a user can cause and correct; shown without a traceback."""
 
 
 class ConfigError(NshError):
@@ -32,7 +32,7 @@ class ConfigError(NshError):
 
 
 class DataError(NshError):
-    """A data set, folder, split or embedding is not what it must be."""
+    """A data set, folder, split or embedding is wrong or missing."""
 
 
 class DownloadError(DataError):
@@ -52,7 +52,7 @@ class NonFiniteLoss(TrainingError):
 
 
 class ExportError(NshError):
-    """The ONNX file does not do what the torch network does."""
+    """The ONNX file does not compute what the torch network computes."""
 
 
 class CodesError(NshError):
@@ -60,11 +60,11 @@ class CodesError(NshError):
 
 
 class UnknownItem(CodesError):
-    """The index has no item of this id."""
+    """The index has no item with this id."""
 
 
 class IndexUnusable(CodesError):
-    """An index cannot be read or changed where it lies."""
+    """An index cannot be read or changed."""
 
 
 class IndexMissing(IndexUnusable):
@@ -76,7 +76,7 @@ class IndexBusy(IndexUnusable):
 
 
 class IndexReadOnly(IndexUnusable):
-    """The index cannot be written to."""
+    """The index cannot be written."""
 
 
 class IndexDamaged(IndexUnusable):
@@ -84,12 +84,12 @@ class IndexDamaged(IndexUnusable):
 
 
 class IndexFull(IndexUnusable):
-    """The disk has no room for the change."""
+    """The disk is too full for the change."""
 
 
 class IndexMisplaced(IndexUnusable):
-    """The file system that the index lies on cannot hold one: it has no locks, or none that can be trusted."""
+    """The index is on a file system without reliable locks."""
 
 
 class TrackingError(NshError):
-    """MLflow cannot record or find what was asked for."""
+    """MLflow cannot record or find the result."""

@@ -1,6 +1,6 @@
-"""What a parameter may be: numbers with their ranges. It knows no parameter.
+"""Types of parameters: numbers with their ranges. Knows no parameter.
 
-A method annotates its fields with these, and so do the blocks of params.yaml (`nsh.config`), which is checked by them.
+Methods annotate their fields with these types, and so do the blocks of params.yaml (`nsh.config`), which checks them.
 """
 
 from typing import Annotated, Any
@@ -14,8 +14,8 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
-# YAML's types are taken at their word: DVC puts 16.0 and true into commands and hashes as they are written. Text that
-# is a number is let through where a fraction is wanted, since PyYAML reads 3e-4 as text.
+# YAML's types are strict, because DVC puts 16.0 and true into commands and hashes as they are written. A real number
+# may be text, because PyYAML reads 3e-4 as text.
 Truth = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Real = Annotated[float, BeforeValidator(_refuse_truth)]

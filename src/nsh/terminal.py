@@ -1,6 +1,6 @@
-"""What a stage says to whoever looks: help, progress as a bar on a terminal or a line now and then in a log.
+"""A stage's arguments, messages and progress: a bar on a terminal, a line at intervals in a log.
 
-Knows nothing of what is counted. Production rooms do without it (`nsh.system.progress`).
+Knows nothing of what is counted. Production code does not use it (see `nsh.system.progress`).
 """
 
 import argparse
@@ -16,7 +16,7 @@ from nsh.project.paths import Pair
 T = TypeVar("T")
 
 LOG_SECONDS = 15.0
-"""Between two lines where standard error is a file or a pipe: a bar's every movement would fill it."""
+"""Between two lines if standard error is a file or a pipe, so that progress does not fill it."""
 
 
 def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
@@ -27,7 +27,7 @@ def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = 
 
 
 def take_no_arguments(description: str | None) -> None:
-    """Answer --help with `description` and refuse anything else, for a stage that reads params.yaml alone."""
+    """Answer --help with `description` and refuse other arguments, for a stage that reads params.yaml alone."""
     formatter = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=description, formatter_class=formatter).parse_args()
 
@@ -47,5 +47,5 @@ def take_pair(description: str) -> Pair:
 
 
 def say(message: str) -> None:
-    """Print one line to standard output without breaking a bar."""
+    """Print one line to standard output without breaking the progress bar."""
     tqdm.write(message)

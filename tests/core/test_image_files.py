@@ -13,7 +13,7 @@ from nsh.core.image_files import FOREIGN, SUFFIXES, Exclude, describe, is_image,
 from nsh.core.preprocess import FORMATS, load_image
 from nsh.data import tree
 from nsh.errors import ConfigError
-from nsh.serving.sources import list_images
+from nsh.serving.arguments import list_images
 
 NOTHING = Exclude()
 

@@ -9,11 +9,11 @@ import torch
 from nsh.core.codes import unpack
 from nsh.core.metrics import evaluate
 from nsh.errors import ExportError
-from nsh.export.cost import Limits, Sample, judge, measure_speed
+from nsh.export.cost import CostLimits, Sample, judge, measure_speed
 from nsh.export.graph import join_head, to_bytes
 from nsh.serving.session import open_session
 
-STRICT, LOOSE = Limits(0.0, 0.0), Limits(1.0, 1.0)
+STRICT, LOOSE = CostLimits(0.0, 0.0), CostLimits(1.0, 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_drop_is_that_of_two_evaluations(encoder_model, backbone_model, trai
         [codes] = open_session(to_bytes(model), threads=1).run(["code"], {"image": images})
         labels = samples["query"].labels, samples["gallery"].labels
         values.append(evaluate(codes[80:], codes[:80], *labels, bits=12, k=80).metrics["mAP_at_80"])
-    found = judge(encoder_model, poor, **samples, limits=Limits(1.0, 0.0), threads=1)
+    found = judge(encoder_model, poor, **samples, limits=CostLimits(1.0, 0.0), threads=1)
     assert found["mAP_of_fp32"] == pytest.approx(values[0], abs=1e-6)
     assert found["mAP_drop"] == pytest.approx(values[0] - values[1], abs=1e-6)
     assert found["mAP_drop"] > 0.01
@@ -68,7 +68,7 @@ def test_the_drop_is_that_of_two_evaluations(encoder_model, backbone_model, trai
 
 
 def test_too_many_flips_are_said(encoder_model, changed, samples):
-    [sentence] = judge(encoder_model, changed, **samples, limits=Limits(0.05, 1.0), threads=1)["past_limits"]
+    [sentence] = judge(encoder_model, changed, **samples, limits=CostLimits(0.05, 1.0), threads=1)["past_limits"]
     assert sentence == "8.33% of the bits are not fp32's, 5.00% are allowed"
 
 

@@ -129,7 +129,7 @@ def test_codes_of_both_views_meet_the_targets_of_both_views(draw_clusters):
     objective = Cimon(**PARAMETERS).objective(data, bits=6, seed=2)
     rows = torch.tensor([3, 17, 30])
     first, second = (torch.from_numpy(data.views[rows.numpy(), view].astype(np.float32)) for view in (1, 2))
-    terms = objective.measure(rows, first, second)
+    terms = objective.cached_loss(rows, first, second)
     views = (torch.from_numpy(data.views[:, view].astype(np.float32)) for view in (0, 2))
     guides = [guide(view, similar=0.2, clusters=5, seed=2)[rows][:, rows] for view in views]
     codes = [objective.head(view).tanh() for view in (first, second)]

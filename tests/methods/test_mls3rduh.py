@@ -96,7 +96,7 @@ def test_the_loss_is_of_the_images_that_are_asked_for(draw_clusters):
     for i, a in zip((7, 31, 2), hidden, strict=True):
         for j, b in zip((7, 31, 2), hidden, strict=True):
             total += math.log(math.cosh(sum(x * y for x, y in zip(a, b, strict=True)) / 5 - targets[i, j].item()))
-    assert objective.measure(rows, views, views)["loss"].item() == pytest.approx(total / 9, rel=1e-4)
+    assert objective.cached_loss(rows, views, views)["loss"].item() == pytest.approx(total / 9, rel=1e-4)
 
 
 def test_where_the_backbone_learns_its_embeddings_are_coded_and_the_targets_stay(draw_clusters):

@@ -109,7 +109,7 @@ def test_the_literal_temperature_is_the_code_length():
 
 def test_read_as_a_product_the_gathered_latents_stay_short():
     objective, first, second = build(similarity="product")
-    one, other = objective.look(first, second)
+    one, other = objective.apply_heads(first, second)
     scores = affinity(one.code, other.code)
     products = sorted_products(scores, one.latent, other.latent, tau_s=0.1)
     torch.testing.assert_close(objective(first, second)["sorted_nce"], sorted_nce(products, m=2, tau_c=0.1))
@@ -138,7 +138,7 @@ def test_symmetric_is_the_mean_of_both_directions_and_exchanging_the_views_does_
 def test_a_hidden_layer_is_below_both_heads_and_ships_with_the_hash_head():
     objective, first, second = build(hidden=5)
     assert isinstance(objective.head, PerceptronHead)
-    one, _ = objective.look(first, second)
+    one, _ = objective.apply_heads(first, second)
     below = objective.head.hidden(objective.head.standardise(first)).relu()
     torch.testing.assert_close(one.hidden, objective.head.linear(below).tanh())
     torch.testing.assert_close(one.latent, functional.normalize(objective.latent(below), dim=1))

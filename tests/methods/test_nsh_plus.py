@@ -102,7 +102,7 @@ def test_an_image_is_paired_with_views_of_its_neighbours_and_all_of_them_have_th
 
 def test_the_loop_s_second_view_is_left_alone(draw_clusters):
     objective, first, second = build(draw_clusters())
-    terms = objective.measure(torch.arange(10), first, torch.full_like(second, torch.nan))
+    terms = objective.cached_loss(torch.arange(10), first, torch.full_like(second, torch.nan))
     assert bool(terms["loss"].isfinite())
 
 
@@ -114,7 +114,7 @@ def test_where_the_backbone_learns_partners_are_neighbours_drawn_from_the_genera
     for position, row in enumerate(rows):
         assert {int(chosen[position]) for chosen in drawn} == set(objective.neighbours[row].tolist())
     assert any(chosen[0] != chosen[2] for chosen in drawn)
-    assert objective.draws.count == 0
+    assert objective.noise.count == 0
 
 
 def test_where_the_backbone_learns_the_second_view_is_the_neighbour_s(draw_clusters):

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from nsh.methods.sgh import Sgh, draw_bits
-from nsh.objectives.draws import Draws
+from nsh.objectives.noise import Noise
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-2, "alpha": 0.1, "beta": 0.01}
 
 
 def test_a_bit_is_one_as_often_as_its_chance_says():
     logits = torch.tensor([[-1.0, 0.0, 2.0]]).repeat(20_000, 1)
-    bits = draw_bits(logits, Draws(seed=0).uniform(*logits.shape))
+    bits = draw_bits(logits, Noise(seed=0).uniform(*logits.shape))
     assert set(bits.unique().tolist()) == {0.0, 1.0}
     torch.testing.assert_close(bits.mean(0), logits[0].sigmoid(), atol=0.01, rtol=0)
 
@@ -32,7 +32,7 @@ def test_the_loss_is_written_out(draw_clusters):
     inputs, targets = torch.from_numpy(data.features[:16]).split(8)
     terms = objective.terms(inputs, targets)
     wanted = objective.head.standardise(targets).tolist()
-    logits, noise = objective.head(inputs).tolist(), Draws(seed=4).uniform(8, 5).tolist()
+    logits, noise = objective.head(inputs).tolist(), Noise(seed=4).uniform(8, 5).tolist()
     weight, shift = objective.decoder.weight.tolist(), objective.decoder.bias.tolist()
     error = length = 0.0
     for row, codes, thresholds in zip(wanted, logits, noise, strict=True):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nsh.methods.tbh import Tbh, criticise, normalised_graph
-from nsh.objectives.draws import Draws
+from nsh.objectives.noise import Noise
 
 PARAMETERS = {"epochs": 2, "batch": 8, "learning_rate": 1e-3, "hidden": 16, "latent": 7}
 
@@ -88,7 +88,7 @@ def say_which(critic, made, wanted):
 def test_one_critic_judges_bits_by_coins_and_the_other_latents_by_uniform_noise(draw_clusters):
     data = draw_clusters()
     objective = Tbh(**PARAMETERS).objective(data, bits=5, seed=7)
-    features, draws = torch.from_numpy(data.features[:8]), Draws(seed=7)
+    features, draws = torch.from_numpy(data.features[:8]), Noise(seed=7)
     bits = (objective.head(features) > 0).float()
     mixed = objective.convolution(objective.latent(hide(objective.head, features)).sigmoid())
     latents = (torch.tensor(slow_graph(bits.tolist())) @ mixed).sigmoid()

@@ -22,9 +22,9 @@ class Nearness(Objective):
         self.head = head
         self.seen = []
 
-    def measure(self, rows, first, second):
+    def cached_loss(self, rows, first, second):
         self.seen += rows.tolist()
-        return super().measure(rows, first, second)
+        return super().cached_loss(rows, first, second)
 
     def forward(self, first, second):
         return {"loss": (self.head(first) - self.head(second)).square().mean()}
@@ -157,7 +157,7 @@ def test_a_clean_objective_looks_at_clean_images_and_not_at_views(draw_clusters)
     objective = CleanNorm(toy().head(12, 4), data)
     rows, noise = torch.tensor([5, 0, 9]), torch.full((3, 12), torch.nan)
     clean = torch.from_numpy(data.features[[5, 0, 9]])
-    torch.testing.assert_close(objective.measure(rows, noise, noise), objective.terms(clean, clean))
+    torch.testing.assert_close(objective.cached_loss(rows, noise, noise), objective.terms(clean, clean))
 
 
 def test_where_the_backbone_learns_both_views_are_read_and_the_target_stays_the_clean_image(draw_clusters):
@@ -176,7 +176,7 @@ def test_an_image_is_its_own_partner_and_fine_tuned_as_it_is_measured(draw_clust
     objective = Nearness(toy().head(12, 4))
     rows, views = np.array([5, 0, 9]), torch.from_numpy(draw_clusters().views[:3]).float().unbind(dim=1)
     assert objective.partners(rows, np.random.default_rng(0)).tolist() == [5, 0, 9]
-    tuned, measured = (call(torch.from_numpy(rows), *views[:2]) for call in (objective.tune, objective.measure))
+    tuned, measured = (call(torch.from_numpy(rows), *views[:2]) for call in (objective.tune, objective.cached_loss))
     torch.testing.assert_close(tuned, measured)
     assert objective.seen == [5, 0, 9, 5, 0, 9]
 

@@ -15,7 +15,7 @@ from nsh.errors import CodesError, ConfigError, DataError, NonFiniteLoss
 from nsh.methods import METHODS, create
 from nsh.system.files import read_json
 from nsh.training import fit
-from nsh.training.steps import Run
+from nsh.training.state import TrainingState
 
 ROOT = Path(__file__).parents[2]
 NSH = {"epochs": 2, "batch": 10, "d_z": 8}
@@ -87,7 +87,7 @@ def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(
         with pytest.raises(KeyboardInterrupt):
             run("train", method="nsh", bits=8)
     assert not Path("models/nsh-8/head.pt").exists()
-    monkeypatch.setattr(Run, "_step", lambda self, pair, step: steps.append(step))
+    monkeypatch.setattr(TrainingState, "_step", lambda self, pair, step: steps.append(step))
     run("train", method="nsh", bits=8)
     assert steps == []
     assert Path("models/nsh-8/head.pt").exists()

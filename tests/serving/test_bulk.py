@@ -15,9 +15,9 @@ from nsh.core.manifest import read_codes
 from nsh.core.preprocess import load_image
 from nsh.errors import CodesError, ConfigError, DataError
 from nsh.serving import bulk
+from nsh.serving.arguments import list_images
 from nsh.serving.bulk import Share, encode_files, quote
 from nsh.serving.encoder import Encoder
-from nsh.serving.sources import list_images
 from nsh.system.files import sha256_file
 
 IMAGES = 30

@@ -45,5 +45,5 @@ def test_who_encodes_does_not_load_the_index() -> None:
 
 def test_who_searches_loads_no_network() -> None:
     loaded = loaded_by("from nsh.serving import Filter, Hit, Index")
-    assert "nsh.serving.index.view" in loaded
+    assert "nsh.serving.index.snapshot" in loaded
     assert not loaded & {"nsh.serving.encoder", "onnxruntime", "torch", "onnx", "mlflow", "dvc"}

@@ -8,7 +8,7 @@ from torchvision.transforms import functional as reference
 
 from nsh.errors import ConfigError
 from nsh.training import augment as augmentation
-from nsh.training.augment import Draw, apply, augment, draw, view_generator
+from nsh.training.augment import Augmentation, apply, augment, draw, view_generator
 
 SIZE = 48
 DRAWS = 20_000
@@ -22,14 +22,14 @@ def image() -> Image.Image:
 
 
 @pytest.fixture(scope="module")
-def draws() -> list[Draw]:
+def draws() -> list[Augmentation]:
     generator = np.random.default_rng(0)
     return [draw(generator, (320, 240)) for _ in range(DRAWS)]
 
 
-def nothing(image: Image.Image, **changes) -> Draw:
+def nothing(image: Image.Image, **changes) -> Augmentation:
     plain = {"box": (0, 0, *image.size), "jitter": (), "grey": False, "sigma": None, "flip": False}
-    return Draw(**(plain | changes))
+    return Augmentation(**(plain | changes))
 
 
 def near(found: float, expected: float, spread: float) -> bool:

@@ -18,7 +18,7 @@ from nsh.methods import TrainingData, create
 from nsh.objectives.heads.linear import to_bytes
 from nsh.training import loop as loop_module
 from nsh.training.loop import CachedViewLoop
-from nsh.training.steps import Run
+from nsh.training.state import TrainingState
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = {
@@ -145,7 +145,7 @@ def test_a_finished_run_that_was_not_cleared_trains_no_more_and_gives_the_same_a
         records = []
         head = create("nsh", PARAMETERS).fit(data, bits=16, seed=0, report=records.append, loop=loop)
         runs.append((to_bytes(head), records))
-        monkeypatch.setattr(Run, "_step", None)
+        monkeypatch.setattr(TrainingState, "_step", None)
     assert runs[0] == runs[1]
     loops[1].clear()
     assert list(tmp_path.rglob("*")) == []

@@ -12,7 +12,7 @@ from nsh.core.preprocess import to_input
 from nsh.errors import DataError, UnreadableImage
 from nsh.system.progress import no_progress
 from nsh.training.augment import augment, view_generator
-from nsh.training.views import Feed, copy_rows, embed_images, embed_views
+from nsh.training.views import Embedder, copy_rows, embed_images, embed_views
 
 SIZE, DIM, COUNT, VIEWS, SEED = 8, 5, 23, 3, 11
 IDS = [f"train/{row:05d}" for row in range(COUNT)]
@@ -50,18 +50,18 @@ def embed(images: np.ndarray) -> np.ndarray:
     return np.stack([image.reshape(-1).astype(np.float32) @ PROJECTION / 1000 for image in images])
 
 
-def feed(**changes) -> Feed:
+def embedder(**changes) -> Embedder:
     plain = {"load": load, "embed": embed, "dim": DIM, "size": SIZE, "resample": "bilinear", "batch": 4, "workers": 2}
-    return Feed(**(plain | changes))
+    return Embedder(**(plain | changes))
 
 
 def clean(path: Path, *, progress=no_progress, **changes) -> Path:
-    embed_images(IDS, feed=feed(**changes), path=path, progress=progress)
+    embed_images(IDS, embedder=embedder(**changes), path=path, progress=progress)
     return path
 
 
 def augmented(path: Path, *, progress=no_progress, **changes) -> Path:
-    embed_views(IDS, feed=feed(**changes), views=VIEWS, seed=SEED, path=path, progress=progress)
+    embed_views(IDS, embedder=embedder(**changes), views=VIEWS, seed=SEED, path=path, progress=progress)
     return path
 
 
@@ -119,7 +119,7 @@ class TestValues:
             told.append((desc, total))
             return iterable
 
-        embed_images(IDS, feed=feed(), path=tmp_path / "images.npy", progress=progress)
+        embed_images(IDS, embedder=embedder(), path=tmp_path / "images.npy", progress=progress)
         assert told == [("images", 6)]
 
     def test_rows_are_copied_in_the_order_asked_for(self, tmp_path):

@@ -1,7 +1,7 @@
-"""torchvision classifiers cut before their last layer: the frozen networks that turn images into embeddings.
+"""Backbones: torchvision classifiers without their last layer, which turn images into embeddings.
 
-Any classifier torchvision names is cut by one rule (the last layer with weights becomes the identity), so the
-embedding is what that layer used to read. It does not know where weights come from nor how images are loaded.
+One rule cuts every classifier: the last layer with weights becomes the identity, so the embedding is that layer's
+input. Does not know where weights come from or how images are loaded.
 """
 
 import difflib
@@ -32,12 +32,12 @@ _POSITIONS = "encoder.pos_embedding"
 
 
 class Backbone(nn.Module):
-    """A frozen network in evaluation mode, whatever its surroundings are switched to.
+    """A frozen network that stays in evaluation mode.
 
     Attributes:
         name: torchvision's name of the classifier.
         dim: length d of an embedding.
-        image_size: pixels a side it was built for.
+        image_size: the images' pixels a side.
     """
 
     def __init__(self, network: nn.Module, *, name: str, dim: int, image_size: int) -> None:
@@ -47,12 +47,12 @@ class Backbone(nn.Module):
         self.train(False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Embed images [n, 3, S, S], RGB in [0, 1] with `MEAN` taken off and divided by `STD`, as [n, d]."""
+        """Embed images [n, 3, S, S], RGB in [0, 1] minus `MEAN` and divided by `STD`, as [n, d]."""
         embedding: Tensor = self.network(images)
         return embedding
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in evaluation mode: a parent's `train()` would let batch normalisation drift though frozen."""
+        """Stay in evaluation mode: in training mode the statistics of batch normalisation would change."""
         return super().train(False)
 
 
@@ -62,8 +62,8 @@ def build(name: str, *, weights: Path | None, image_size: int = 224) -> Backbone
     Args:
         name: a torchvision classifier, e.g. "mobilenet_v2", "vgg16" (its fc7 activations), "vit_b_16" (its
             class token).
-        weights: a state_dict file of the whole classifier, of all but its last layer, or of its `.features` where
-            nothing else but the last layer has weights; None: random weights, the same each time.
+        weights: a state_dict file of the whole classifier, of all layers but the last, or of its `.features` if no
+            other layer but the last has weights; None: random weights, the same each time.
         image_size: pixels a side. Convolutional networks take most sizes; a vision transformer's position
             embeddings are resampled to it (Dosovitskiy et al., ICLR 2021, section 3.2).
 
@@ -97,7 +97,7 @@ def _construct(name: str, *, image_size: int) -> nn.Module:
 
 
 def _arguments(name: str, image_size: int) -> dict[str, Any]:
-    """What a constructor must be told besides its name; the two Inceptions were trained on another normalisation."""
+    """A constructor's arguments; the two Inceptions were trained on another normalisation."""
     if name.startswith("vit_"):
         return {"image_size": image_size}
     if name.startswith("maxvit"):
@@ -108,7 +108,7 @@ def _arguments(name: str, image_size: int) -> dict[str, Any]:
 
 
 def _cut(classifier: nn.Module) -> tuple[str, int]:
-    """Replace the last layer by the identity; return its name and the length of what it read."""
+    """Replace the last layer by the identity; return its name and the length of its input."""
     layers = [(name, layer) for name, layer in classifier.named_modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
     name, layer = layers[-1]
     dim = layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
@@ -121,7 +121,7 @@ def _read_state(path: Path) -> State:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise DataError(f"the weights {path} are not here: run the download stage, or correct the path") from error
-    except Exception as error:  # on a file of anything else the unpickler raises anything
+    except Exception as error:  # the unpickler raises any exception on other files
         raise DataError(
             f"{path} is no file of weights that loads without running code ({type(error).__name__})"
         ) from error
@@ -131,7 +131,7 @@ def _read_state(path: Path) -> State:
 
 
 def _load(network: nn.Module, state: State, *, last: str) -> None:
-    """Load `state` into the cut network, each tensor accounted for but batch counters, unused in evaluation."""
+    """Load `state` into the cut network; every tensor must match, except batch counters, unused in evaluation."""
     expected = _without_counters(network.state_dict())
     state = {key: value for key, value in _without_counters(state).items() if not key.startswith(f"{last}.")}
     state = _resample_positions(_with_prefix(state, expected), expected)
@@ -151,7 +151,7 @@ def _without_counters(state: State) -> State:
 
 
 def _with_prefix(state: State, expected: State) -> State:
-    """Name the tensors of a file of `.features` alone as the whole network names them."""
+    """Add the whole network's prefix to the names in a file of `.features` alone."""
     prefix = "features."
     if any(key.startswith(prefix) for key in state) or not all(key.startswith(prefix) for key in expected):
         return state
@@ -180,11 +180,11 @@ def _probe(backbone: Backbone) -> None:
 
 
 def _fit_normalisation(backbone: Backbone) -> None:
-    """Fit batch normalisation to noise: with its initial 0 and 1, random embeddings fade to 1e-9, below float16."""
+    """Fit batch normalisation to noise: with initial statistics, random embeddings shrink to 1e-9, below float16."""
     for layer in backbone.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.train()
-            layer.momentum = None  # the statistics of the one batch that follows, as they are
+            layer.momentum = None  # take the statistics of the next batch
     size, generator = backbone.image_size, torch.Generator().manual_seed(_SEED)
     with torch.no_grad():
         backbone(torch.randn(_NOISE_IMAGES, 3, size, size, generator=generator))

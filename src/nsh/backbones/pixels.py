@@ -1,4 +1,4 @@
-"""A backbone behind its normalisation: what is exported, run and fine-tuned as one network."""
+"""A backbone with its normalisation: the network that is exported, run and fine-tuned."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from nsh.backbones.networks import MEAN, STD
 
 
 class ImageToEmbedding(nn.Module):
-    """A backbone behind its normalisation: uint8 pixels in, embedding out."""
+    """Normalisation and backbone: from uint8 pixels to embeddings."""
 
     mean: Tensor
     std: Tensor

@@ -1,4 +1,4 @@
-"""A backbone with the weights that the download stage has fetched."""
+"""Builds a backbone with the weights from the download stage."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from nsh.backbones.weights import WeightsInfo
 
 
 def open_published(name: str, folder: Path, *, image_size: int) -> tuple[Backbone, WeightsInfo]:
-    """Build the backbone `name` with the weights in `folder`, and say which these are.
+    """Build the backbone `name` with the weights in `folder`; return both.
 
     Args:
         name: a torchvision classifier.
-        folder: what `nsh.backbones.weights.fetch` has written.
+        folder: from `nsh.backbones.weights.fetch`.
         image_size: pixels a side.
 
     Raises:

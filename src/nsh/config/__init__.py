@@ -1,4 +1,4 @@
-"""params.yaml as checked values: one model per block, unknown keys refused, every error at once.
+"""params.yaml as checked values: one model per block; unknown keys are errors, and all errors are reported together.
 
 It knows names, types and ranges; what the values do is written where they are used.
 """

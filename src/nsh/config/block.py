@@ -1,4 +1,4 @@
-"""What every block of params.yaml is made of: its base, and places."""
+"""The base of every block of params.yaml, and the type of paths."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What the methods declare of their parameters, read off their files: names, ranges, defaults and meanings.
+"""Reads the parameters that the files of methods declare: names, ranges, defaults and meanings.
 
 The names of the data sets are read off their registry in the same way.
 
@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a method's file says of its parameters."""
+    """The parameters that a method's file declares."""
 
     title: str  # the first line of the class's docstring: what was published where
     parameters: list[Parameter]

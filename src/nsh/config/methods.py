@@ -1,4 +1,4 @@
-"""The methods' block of params.yaml: made of what the methods declare, and written out with every default."""
+"""The methods' block of params.yaml: built from the methods' declarations, and written with every default."""
 
 import ast
 import re

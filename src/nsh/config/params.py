@@ -1,4 +1,4 @@
-"""params.yaml, whole: the pipeline's blocks, how they are read and changed, and what is said of mistakes."""
+"""All of params.yaml: the pipeline's blocks, reading, changing, and messages about mistakes."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -35,14 +35,14 @@ DataSetName = Annotated[str, _one_of(declared_data_sets())]
 
 
 class Matrix(Block):
-    """Which (method, bits) pairs are trained and compared."""
+    """The (method, bits) pairs that are trained and compared."""
 
     methods: Annotated[list[MethodName], Field(min_length=1), AfterValidator(_are_different)]
     bits: Annotated[list[Bits], Field(min_length=1), AfterValidator(_are_different)]
 
 
 class DataSet(Block):
-    """Which images, and whether their folders name their classes."""
+    """The images, and whether their folders name their classes."""
 
     name: DataSetName
     root: Place
@@ -51,7 +51,7 @@ class DataSet(Block):
 
 
 class Split(Block):
-    """How many images learn, are searched, and search; null means all there are."""
+    """The numbers of images in train, gallery and query; null means all there are."""
 
     train: Count | None
     gallery: Count | None
@@ -71,7 +71,7 @@ class Backbone(Block):
 
 
 class Embed(Block):
-    """How the training images are seen by the backbone."""
+    """The augmented views of the training images, and the batch of the embed stage."""
 
     views: Several
     seed: Seed
@@ -79,14 +79,14 @@ class Embed(Block):
 
 
 class Compute(Block):
-    """Where and how wide the numbers are crunched."""
+    """Device and number of threads of all stages."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
     threads: Count
 
 
 class FineTune(Block):
-    """How a backbone is trained together with a method (see `nsh.training.finetune.recipe`), and by how many ranks."""
+    """Training of the backbone together with a method (see `nsh.training.finetune.recipe`), and the number of ranks."""
 
     learning_rate: Positive
     batch_norm: Literal["frozen", "trained"]
@@ -102,7 +102,7 @@ class FineTune(Block):
 
 
 class Train(Block):
-    """What every method shares in training."""
+    """Settings of training that all methods share."""
 
     mode: Literal["frozen", "finetune"]
     seed: Seed
@@ -111,7 +111,7 @@ class Train(Block):
 
 
 class Export(Block):
-    """How precise the shipped encoder is, and how much worse than fp32 it may be and still pass (`nsh.export`)."""
+    """Precision of the encoder, and the largest loss against fp32 that is accepted (`nsh.export`)."""
 
     precision: Literal["fp32", "fp16", "int8"]
     calibration: Count
@@ -120,19 +120,19 @@ class Export(Block):
 
 
 class Encode(Block):
-    """How images become codes."""
+    """Settings of encoding."""
 
     batch: Count
 
 
 class Evaluate(Block):
-    """How far down the ranking is looked at."""
+    """Settings of evaluation: the number of ranks that count."""
 
     k: Count
 
 
 class Params(Block):
-    """params.yaml, whole."""
+    """All of params.yaml."""
 
     matrix: Matrix
     dataset: DataSet

@@ -1,4 +1,4 @@
-"""Profiles: what differs from params.yaml, laid over it. Everything else is params.yaml's, its comments too.
+"""Profiles: values that replace those of params.yaml. Everything else stays as in params.yaml, with its comments.
 
     matrix:
       bits: [16, 32]
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 def compose(default: str, profile: str, *, name: str) -> tuple[str, list[Change]]:
-    """The text of params.yaml with a profile laid over it, and what that changes.
+    """The text of params.yaml with the values of a profile, and the changes.
 
     Args:
         default: params.yaml.

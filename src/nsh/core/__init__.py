@@ -1,1 +1,1 @@
-"""Codes, ranking, metrics, images and manifests with numpy and Pillow alone. Knows no room but system."""
+"""Codes, ranking, metrics, images and manifests, with numpy and Pillow alone. Of nsh it imports errors and system."""

@@ -1,8 +1,8 @@
-"""Binary codes: the one bit rule, and the one way bits are laid out in bytes.
+"""Binary codes: the bit rule, and the layout of bits in bytes.
 
-A bit is 1 where its logit is > 0 (a logit of exactly 0 gives 0). Bits are packed most significant first:
-bit 0 of a code is the 128 of its first byte. A code whose length is no multiple of 8 ends in zeros.
-Knows nothing of networks, files or distances.
+A bit is 1 if its logit is > 0 (a logit of exactly 0 gives 0). Bits are packed most significant first: bit 0 of a code
+is the 128 of its first byte. If the length is no multiple of 8, the code ends in zeros. Knows no network, file or
+distance.
 """
 
 import operator
@@ -17,7 +17,7 @@ MAX_BITS = 512
 
 
 def code_bytes(bits: int) -> int:
-    """Bytes that a packed code of `bits` bits takes: ceil(bits / 8).
+    """Bytes of a packed code of `bits` bits: ceil(bits / 8).
 
     Raises:
         CodesError: `bits` is no integer in 1..512.
@@ -36,7 +36,7 @@ def code_bytes(bits: int) -> int:
 
 
 def binarize(logits: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Bits of `logits` (float [n, bits], any scale): True where the logit is > 0.
+    """Bits of `logits` (float [n, bits], any scale): True if the logit is > 0.
 
     Raises:
         CodesError: not a float array [n, bits] with bits in 1..512, or a logit is NaN (infinities have a sign).

@@ -1,6 +1,6 @@
-"""Writes codes to disk in the format of `nsh.core.manifest`, shard by shard, so that a cut run goes on.
+"""Writes codes to disk in the format of `nsh.core.manifest`, shard by shard; an interrupted run continues.
 
-Several processes may write shards of one folder, and a shard may be written again. It does not know how codes are made.
+Several processes may write shards of one folder, and a shard may be written again. Does not know how codes are made.
 """
 
 import fcntl
@@ -35,13 +35,13 @@ from nsh.system.folders import is_empty
 
 
 class CodesWriter:
-    """Writes a folder of codes shard by shard; opened again with the same plan, it goes on where it stopped."""
+    """Writes a folder of codes shard by shard; opened again with the same plan, it continues."""
 
     def __init__(self, directory: Path, plan: Plan) -> None:
-        """Begin, or go on with, the codes of `plan` in `directory`.
+        """Begin or continue the codes of `plan` in `directory`.
 
         Raises:
-            CodesError: the folder holds codes of another encoder, of other images, or things that are no codes.
+            CodesError: the folder holds codes of another encoder, of other images, or other files.
         """
         self.directory, self.plan = Path(directory), plan
         planned = plan.document
@@ -52,13 +52,13 @@ class CodesWriter:
             _refuse_to_mix(self.directory, found=found, planned=planned)
 
     def pending(self) -> Iterator[tuple[int, range]]:
-        """The shards that are not there yet, each with the rows of the images that belong in it."""
+        """The missing shards, each with the rows of its images."""
         for shard in range(self.plan.shards):
             if not (manifest_path(self.directory, shard).exists() and codes_path(self.directory, shard).exists()):
                 yield shard, self.plan.rows(shard)
 
     def write(self, shard: int, entries: Sequence[Entry], codes: NDArray[np.uint8]) -> None:
-        """Write one whole shard; one that is there and holds the same stays as it is.
+        """Write one shard; an existing shard with the same content is not written again.
 
         Args:
             shard: its number.
@@ -66,7 +66,7 @@ class CodesWriter:
             codes: uint8 [entries with status "ok", ceil(bits / 8)], in the same order.
 
         Raises:
-            CodesError: entries, codes and plan do not agree, or the folder is by now that of other images.
+            CodesError: entries, codes and plan do not agree, or another run has begun the folder for other images.
         """
         check_codes(codes, bits=self.plan.bits)
         good = sum(entry.status == "ok" for entry in entries)
@@ -90,10 +90,10 @@ class CodesWriter:
         reopen(self.directory)
         places[1].unlink(missing_ok=True)
         write_bytes(places[0], codes)
-        write_text(places[1], lines)  # last: it says that the shard is whole
+        write_text(places[1], lines)  # last: a manifest marks a complete shard
 
     def finish(self) -> None:
-        """Write the header and so declare the folder complete.
+        """Write the header, which marks the folder as complete.
 
         Raises:
             CodesError: a shard is missing, or the shards are not of the images of the plan.
@@ -120,7 +120,7 @@ class CodesWriter:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time changes a folder of codes; where a file system knows no locks, chance must do.
+    """Let one process at a time change a folder of codes; a file system without locks gives no protection.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -148,7 +148,7 @@ def _describe_shard(directory: Path, shard: int) -> dict[str, Any]:
 
 
 def _read_plan(directory: Path) -> dict[str, Any] | None:
-    """What the folder holds or is going to hold; None for a new folder."""
+    """The plan of the folder's codes; None for a new folder."""
     for name in (HEADER, PLAN):
         if (directory / name).exists():
             found = read_document(directory / name)

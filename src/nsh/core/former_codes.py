@@ -1,7 +1,7 @@
-"""What earlier runs left in a folder of codes, found again by the images' content: a code belongs to a file's bytes.
+"""Codes of earlier runs in a folder of codes, found by the content of the images.
 
-When the images of a folder change, its shards are set aside in `former/`, and the new ones take their codes from there.
-The header goes first: from then on the folder is incomplete, and whatever stops the work, the next run goes on.
+When the images of a folder change, its shards are moved to `former/`, and the new shards take their codes from there.
+The header is deleted first: from then on the folder is incomplete, and after any interruption the next run continues.
 """
 
 import json
@@ -26,16 +26,16 @@ _IMAGES = {"images", "images_sha256"}
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of some images."""
+    """Known entries and codes of some images."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)  # the last one of each id
+    entries: dict[str, Entry] = field(default_factory=dict)  # the last entry of each id
     codes: dict[str, NDArray[np.uint8]] = field(default_factory=dict)  # by the sha256 of the image's content
 
     def add(self, entries: list[Entry], codes: NDArray[np.uint8]) -> None:
-        """Take in a shard.
+        """Add a shard.
 
         Raises:
-            ValueError: there are not as many codes as entries with one; then nothing is taken in.
+            ValueError: the numbers of codes and of entries with a code differ; then nothing is added.
         """
         good = [entry.sha256 for entry in entries if entry.status == "ok"]
         self.codes.update({sha256: code for sha256, code in zip(good, codes, strict=True) if sha256 is not None})
@@ -43,7 +43,7 @@ class Known:
 
 
 class _Former(NamedTuple):
-    """A shard that was set aside: its number, and between which ids its images lie."""
+    """A former shard: its number, and its first and last id."""
 
     number: int
     first: str
@@ -51,10 +51,10 @@ class _Former(NamedTuple):
 
 
 class FormerCodes:
-    """The codes that lie in a folder of codes: its shards, and those set aside in it."""
+    """The codes in a folder of codes: those of its shards and of its former shards."""
 
     def __init__(self, directory: Path, *, bits: int) -> None:
-        """Look at what was set aside in `directory`, of codes of `bits` bits."""
+        """List the former shards in `directory`, with codes of `bits` bits."""
         self._directory, self._bits = directory, bits
         self._shards: list[_Former] = []
         for number in _shards_in(directory / FORMER):
@@ -63,9 +63,9 @@ class FormerCodes:
                 self._shards.append(_Former(number, min(ids), max(ids)))
 
     def around(self, shard: int, first: str, last: str) -> Known:
-        """What the shard of that number holds, and what is known of images with ids from `first` to `last`.
+        """The entries and codes of the shard `shard`, and of former shards with ids from `first` to `last`.
 
-        A shard that is damaged counts as if it were not there. Memory is that of a few shards.
+        Damaged shards are ignored. Memory is that of a few shards.
         """
         known = Known()
         for former in self._shards:
@@ -76,10 +76,10 @@ class FormerCodes:
 
 
 def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
-    """Make room for `plan` in a folder of codes of other images, made by the same encoder; returns how many are gone.
+    """Prepare a folder with the same encoder's codes of other images for `plan`; return how many images are gone.
 
-    Codes of another encoder, or of images none of which is among `ids`, stay as they are: `CodesWriter` refuses them.
-    Shards that are not those of the header count as if they were not there, so that no damage is taken over.
+    Codes of another encoder, or of images none of which is among `ids`, stay: `CodesWriter` refuses them. Shards that
+    the header does not describe are ignored, so that damaged codes are not reused.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -101,7 +101,7 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
     changed = {name for name, value in plan.document.items() if found.get(name) != value}
     if changed - _IMAGES:
         return 0
-    if "shards" in found:  # a header; a plan does not describe them
+    if "shards" in found:  # a header; a plan does not describe shards
         _drop_damaged(directory, found["shards"])
     former = _ids_in(directory) | _ids_in(directory / FORMER) if changed else set()
     if not changed or (former and former.isdisjoint(ids)):
@@ -114,7 +114,7 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
 
 
 def reopen(directory: Path) -> None:
-    """Make a complete folder an unfinished one, before a shard of it changes.
+    """Mark a complete folder as incomplete, before one of its shards changes.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -131,7 +131,7 @@ def reopen(directory: Path) -> None:
 
 
 def forget(directory: Path) -> None:
-    """Delete what was set aside.
+    """Delete the former shards.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -145,7 +145,7 @@ def forget(directory: Path) -> None:
 
 
 def _move(directory: Path, number: int) -> None:
-    """The manifest first, as it says that a shard is whole; one that is cut between loses its codes to a new run."""
+    """Move a shard to the former ones, its manifest first: without manifest a shard counts as missing."""
     former = directory / FORMER
     former.mkdir(exist_ok=True)
     free = 1 + max(_shards_in(former), default=-1)

@@ -1,8 +1,7 @@
 """Exact Hamming distances, top-k and ranges over packed codes.
 
-Codes are uint8 [n, bytes] as `nsh.core.codes.pack` lays them out; padding bits are zero and so add nothing.
-Everything runs block by block over the queries, so memory does not grow with their number.
-Knows nothing of labels, indexes or files.
+Codes are uint8 [n, bytes] as from `nsh.core.codes.pack`; padding bits are zero and do not change distances. Queries are
+processed block by block, so memory does not grow with their number. Knows nothing of labels, indexes or files.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ _PAIRS_PER_BLOCK = 1 << 22  # 4 Mi distances at once: tens of megabytes, and lit
 
 
 def distances(query: NDArray[np.uint8], gallery: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    """Hamming distances uint16 [q, g] in bits, whole; take `rank` or `within` where g is large.
+    """All Hamming distances uint16 [q, g] in bits; use `rank` or `within` for large g.
 
     Raises:
         CodesError: the two are not packed codes of one length.
@@ -40,7 +39,7 @@ def rank(
     """The k nearest gallery rows of each query, ordered by (distance, gallery row).
 
     Returns:
-        rows int64 and distances uint16, both [q, min(k, g)]: a gallery of fewer than k codes is ranked whole.
+        rows int64 and distances uint16, both [q, min(k, g)].
 
     Raises:
         CodesError: the two are not packed codes of one length, or k < 1.
@@ -93,7 +92,7 @@ def within(
 
 
 def to_words(codes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Lay codes uint8 [n, bytes] out as uint64 [ceil(bytes / 8), n], padded with zeros: what `fill_distances` reads.
+    """Convert codes uint8 [n, bytes] to uint64 [ceil(bytes / 8), n], padded with zeros, for `fill_distances`.
 
     Examples:
         >>> to_words(np.zeros((5, 12), np.uint8)).shape  # 12 bytes are two words
@@ -118,7 +117,7 @@ def fill_distances(
         >>> table
         array([[1, 2]], dtype=uint8)
     """
-    differing = np.empty(gallery.shape[1], dtype=np.uint64)  # one query at a time stays in the processor's cache
+    differing = np.empty(gallery.shape[1], dtype=np.uint64)  # one query at a time fits into the processor's cache
     for row in range(query.shape[1]):
         np.bitwise_xor(query[0, row], gallery[0], out=differing)
         np.bitwise_count(differing, out=out[row])
@@ -128,7 +127,7 @@ def fill_distances(
 
 
 def query_blocks(queries: int, gallery: int) -> Iterator[slice]:
-    """Cut `queries` into slices of bounded work; the cut depends on the two counts alone, never on threads.
+    """Cut `queries` into slices of bounded work; the slices depend on the two counts alone, not on threads.
 
     Examples:
         >>> list(query_blocks(5, 2_000_000))

@@ -1,11 +1,12 @@
-"""Which files below a folder are images, by their names: one rule for training and production. Opens no file.
+"""The image files below a folder, by their names: one rule for training and production. Opens no file.
 
-Left out and counted, by reason: hidden files and folders (`.git`, `.thumbnails`, `._1.jpg`, ...), folders that other
-programs fill with thumbnails or deleted files (`FOREIGN`), linked folders, names that are not UTF-8, files whose name
-does not end like an image's, and what the user excludes. Whether a file holds an image is found when it is decoded.
+The following are left out and counted by reason: hidden files and folders (`.git`, `.thumbnails`, `._1.jpg`, ...),
+folders that other programs fill with thumbnails or deleted files (`FOREIGN`), linked folders, names that are not UTF-8,
+files whose name does not end like an image's, and what the user excludes. Decoding shows later whether a file holds an
+image.
 """
 
-# There may be millions of names: strings, and never resolved, as a link's own name is the id.
+# There may be millions of names, so they are strings; they are never resolved, because a link's own name is the id.
 # ruff: noqa: PTH114, PTH118, PTH122
 
 import os
@@ -20,14 +21,14 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".avif", ".avifs"),
 )
-"""Ends of image files' names, in any case: all that `nsh.core.preprocess` decodes."""
+"""Suffixes of image files, in upper or lower case: the formats that `nsh.core.preprocess` decodes."""
 
 FOREIGN = (
     *("@eaDir", "#recycle", "#snapshot", "@Recycle", "@Recently-Snapshot", "@tmp", "__MACOSX", "iPod Photo Cache"),
     *("$RECYCLE.BIN", "RECYCLER", "System Volume Information", "lost+found", "Network Trash Folder", "Temporary Items"),
     *("Lightroom Previews.lrdata", "Lightroom Smart Previews.lrdata"),
 )
-"""Folders of other programs, in any case: of Synology, QNAP, macOS, Windows, Linux and Lightroom."""
+"""Folders of other programs, in upper or lower case: of Synology, QNAP, macOS, Windows, Linux and Lightroom."""
 
 NO_IMAGE = "files that are no images by name"
 
@@ -35,10 +36,10 @@ _FOREIGN = {name.casefold(): name for name in FOREIGN}
 
 
 class Exclude:
-    """What the user leaves out: file or folder names, or paths below the root, as globs.
+    """Globs of file and folder names, or of paths below the root, that the user leaves out.
 
-    A glob without a slash means files and folders of that name at any depth; one with a slash means paths from the root
-    on. `*` stays within a name and `**` does not. A folder goes with all that is in it.
+    A glob without a slash matches files and folders of that name at any depth; a glob with a slash matches paths from
+    the root. `*` matches within a name, `**` across names. A folder is left out with its content.
 
     Examples:
         >>> exclude = Exclude(["*.gif", "raw/**"])
@@ -47,15 +48,15 @@ class Exclude:
     """
 
     def __init__(self, globs: Sequence[str] = ()) -> None:
-        """Take the globs.
+        """Parse the globs.
 
         Raises:
-            ConfigError: one is empty, or leads out of the root.
+            ConfigError: a glob is empty, or leads out of the root.
         """
         self._patterns = [_parse(glob) for glob in globs]
 
     def __call__(self, path: str) -> bool:
-        """Whether a posix path below the root, or a folder that it is in, is left out."""
+        """Whether a posix path below the root, or one of its parent folders, is left out."""
         if not self._patterns:
             return False
         parts = normalize("NFC", path).split("/")
@@ -92,8 +93,8 @@ def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) ->
 
     Args:
         folder: an absolute path.
-        root: what the globs of `exclude` are relative to.
-        exclude: what the user leaves out.
+        root: the folder that the globs of `exclude` are relative to.
+        exclude: the user's globs.
         left_out: counts what is left out, by reason.
 
     Examples:
@@ -122,7 +123,7 @@ def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) ->
 
 
 def describe(left_out: Counter[str]) -> str:
-    """What was left out, in words.
+    """Describe what was left out.
 
     Examples:
         >>> describe(Counter({"hidden files": 2})), describe(Counter())
@@ -132,7 +133,7 @@ def describe(left_out: Counter[str]) -> str:
 
 
 def _of_folder(here: str, name: str) -> str:
-    """The reason why a folder is not entered; empty if it is."""
+    """The reason why a folder is left out; empty if it is not."""
     if name.startswith("."):
         return "hidden folders"
     if name.casefold() in _FOREIGN:

@@ -1,4 +1,4 @@
-"""Limits that commands show and the rooms below hold to. Imports nothing, so that `--help` is there at once."""
+"""The default limit on pixels. Imports nothing, so that `--help` is fast."""
 
 MAX_PIXELS = 250_000_000
-"""Width x height an image may have unless a caller says otherwise: phones make 200 million, 0.8 GB once decoded."""
+"""Default limit on width x height of an image: phones make 200 million pixels, 0.8 GB once decoded."""

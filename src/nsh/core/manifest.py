@@ -1,13 +1,13 @@
-"""Codes on disk: shards of packed codes, a JSON Lines manifest beside each, one JSON header over all.
+"""Codes on disk: shards of packed codes, a JSON Lines manifest for each, and one JSON header.
 
     header.json     written last: a folder without it is incomplete and is not read
     00000.npy       uint8 [rows with status "ok", ceil(bits / 8)], in the manifest's order
     00000.jsonl     one line an image: id, path, sha256, status ("ok" or "error"), error
-    plan.json       what an unfinished folder is going to hold; gone when header.json is there
-    former/         shards of an unfinished folder's former images, see `nsh.core.former_codes`
+    plan.json       the plan of an incomplete folder; deleted once header.json is written
+    former/         former shards of an incomplete folder, see `nsh.core.former_codes`
 
-An image that failed has a line and no code: a made-up code would be found. Equal input gives equal bytes.
-This module knows the format and reads it; `nsh.core.codes_writer` writes it. Neither knows how codes are made.
+An image that could not be encoded has a line and no code, so that no search finds it. Equal input gives equal bytes.
+This module defines and reads the format; `nsh.core.codes_writer` writes it. Neither knows how codes are made.
 """
 
 import io
@@ -36,35 +36,35 @@ class Entry:
     """One image in a manifest."""
 
     id: str
-    path: str | None = None  # posix, relative to the data set's root; None where the images are no files
-    sha256: str | None = None  # of the image's content; None where it could not be read
+    path: str | None = None  # posix, relative to the data set's root; None if the images are no files
+    sha256: str | None = None  # of the image's content; None if it could not be read
     status: Literal["ok", "error"] = "ok"
     error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a folder of codes is to hold: made by which encoder, of which images, cut into shards of which length."""
+    """The plan of a folder of codes: the encoder, the images, and the length of shards."""
 
     encoder_sha256: str
     bits: int
     images: int
     images_sha256: str  # of the images' ids in order, see `digest_ids`
     shard_rows: int = 65_536
-    notes: Mapping[str, str] = field(default_factory=dict)  # into the header as they are: data set, split, route
+    notes: Mapping[str, str] = field(default_factory=dict)  # copied into the header: data set, split, route
 
     @property
     def shards(self) -> int:
-        """How many shards the images fill."""
+        """The number of shards."""
         return -(-self.images // self.shard_rows)
 
     @property
     def document(self) -> dict[str, Any]:
-        """What `PLAN` says, and `HEADER` among other things."""
+        """The content of `PLAN`; `HEADER` contains it too."""
         return {"schema": SCHEMA, **asdict(self)}
 
     def rows(self, shard: int) -> range:
-        """Which of the images are in `shard`."""
+        """The rows of the images in `shard`."""
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.images))
 
 
@@ -89,10 +89,11 @@ def digest_ids(ids: Sequence[str]) -> str:
 
 
 def read_codes(directory: Path) -> Codes:
-    """Read a folder of codes whole, after checking it against its header.
+    """Read a folder of codes, and check it against its header.
 
     Raises:
-        CodesError: the folder is incomplete, damaged, of a schema this version does not read, or names an id twice.
+        CodesError: the folder is incomplete or damaged, has a schema that this version does not read, or names an id
+            twice.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -123,7 +124,7 @@ def read_codes(directory: Path) -> Codes:
 
 
 def codes_path(directory: Path, shard: int) -> Path:
-    """Where the codes of a shard lie.
+    """The file of a shard's codes.
 
     Examples:
         >>> codes_path(Path("codes"), 3).name
@@ -133,7 +134,7 @@ def codes_path(directory: Path, shard: int) -> Path:
 
 
 def manifest_path(directory: Path, shard: int) -> Path:
-    """Where the manifest of a shard lies.
+    """The file of a shard's manifest.
 
     Examples:
         >>> manifest_path(Path("codes"), 3).name
@@ -199,10 +200,10 @@ def _read_shard(directory: Path, shard: int, described: Mapping[str, Any], *, bi
 
 
 def load_codes(file: BinaryIO, *, path: Path) -> NDArray[np.uint8]:
-    """The array in a shard's file.
+    """Read the array in a shard's file.
 
     Raises:
-        CodesError: there is none; it names the folder of `path`.
+        CodesError: the file holds no array; the message names the folder of `path`.
 
     Examples:
         >>> file = io.BytesIO()

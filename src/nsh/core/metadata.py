@@ -1,7 +1,7 @@
-"""Images without their metadata, for those whose pixels are sound and whose metadata Pillow stumbles over.
+"""Removes metadata from image files that Pillow refuses for their metadata alone.
 
-Damaged or very large profiles, texts, EXIF blocks and tags are no reason to lose an image. What is kept decides pixels.
-Knows nothing of what the blocks say, but for the orientation in an EXIF block.
+Damaged or very large profiles, texts, EXIF blocks and tags are no reason to lose an image. What decides pixels is kept.
+Of the metadata only the orientation in an EXIF block is read.
 """
 
 import struct
@@ -28,7 +28,7 @@ class Bare(NamedTuple):
 
 
 def without_metadata(content: bytes) -> Bare | None:
-    """The image in `content` without metadata; None where the format is another, or its structure is broken.
+    """The image in `content` without metadata; None for other formats and for a broken structure.
 
     Examples:
         >>> import io
@@ -47,7 +47,7 @@ def without_metadata(content: bytes) -> Bare | None:
 
 
 def orientation_of(exif: bytes) -> int:
-    """The orientation in the first directory of an EXIF block, whatever else is damaged there; 1 if it has none.
+    """The orientation in the first directory of an EXIF block, even if other parts are damaged; 1 if it has none.
 
     Examples:
         >>> from PIL import Image
@@ -100,12 +100,12 @@ def _strip_tiff(content: bytes) -> Bare:
     places = range(start + 2, start + 2 + 12 * count, 12)
     entries = (content[place : place + 12] for place in places)
     kept = [entry for entry in entries if struct.unpack_from(order + "H", entry)[0] in _TIFF_KEPT]
-    directory = struct.pack(order + "H", len(kept)) + b"".join(kept) + bytes(4)  # and no further picture
+    directory = struct.pack(order + "H", len(kept)) + b"".join(kept) + bytes(4)  # no further image
     return Bare(content[:start] + directory + content[start + len(directory) :])
 
 
 def _strip_avif(content: bytes) -> Bare:
-    return Bare(content.replace(b"Exif", b"free"))  # the type of an item: of one that nobody reads
+    return Bare(content.replace(b"Exif", b"free"))  # an item type that decoders skip
 
 
 def _tiff_directory(content: bytes) -> tuple[str, int, int]:
@@ -123,4 +123,4 @@ _STRIPS: tuple[tuple[int, bytes, Callable[[bytes], Bare]], ...] = (
     (0, b"MM\0*", _strip_tiff),
     (4, b"ftyp", _strip_avif),
 )
-"""Where a format's mark is in a file, and what it is."""
+"""The offset of a format's magic bytes, the bytes, and its function."""

@@ -1,7 +1,7 @@
-"""Names of files as people and programs write them, and when two spellings mean one file. Opens no file.
+"""Names of files in different spellings, and when two spellings mean one file. Opens no file.
 
-macOS hands out accents as letters of their own (NFD), others as part of the letter (NFC); Windows writes backslashes
-and carriage returns; shells write `./`. What is equal always comes first: both spellings may be there.
+macOS writes accents as separate characters (NFD), other systems as part of the letter (NFC); Windows writes backslashes
+and carriage returns; shells write `./`. An equal name always takes precedence, because both spellings may exist.
 """
 
 import os
@@ -15,14 +15,14 @@ _UTF_16, _UTF_8_MARK = (b"\xff\xfe", b"\xfe\xff"), b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Matches:
-    """Which of some ids are meant by some names."""
+    """Names matched with ids."""
 
     ids: dict[str, str]  # by name
-    unmatched: list[str]  # names that mean none of the ids, in their order
+    unmatched: list[str]  # names that match none of the ids, in their order
 
 
 def plain(name: str) -> str:
-    r"""The form that all spellings of a path have in common: NFC, `/`, no `./`, no white space at its ends.
+    r"""The common form of all spellings of a path: NFC, `/`, no `./`, no white space at its ends.
 
     Examples:
         >>> plain(r".\beach\1.jpg"), plain("./beach/1.jpg ")
@@ -32,7 +32,7 @@ def plain(name: str) -> str:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """The name as it is written, then as else it may be spelt where it lies.
+    """The name as it is written, then its other spellings.
 
     Examples:
         >>> [len(name) for name in spellings("café.jpg")]  # the last has the accent as a character of its own
@@ -45,7 +45,7 @@ def spellings(name: str) -> Iterator[str]:
 
 
 def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
-    """Find the id that each name means: the equal one, else the only one whose plain form is equal.
+    """Find the id of each name: the equal id, else the only id with the same plain form.
 
     Examples:
         >>> match(["./a.jpg", "c.jpg"], ids=["a.jpg", "b.jpg"])
@@ -66,10 +66,9 @@ def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
 
 
 def read_list(content: bytes) -> list[str]:
-    r"""The names in a list, one a line, or each ended by a zero byte as `find -print0` does; empty ones are left out.
+    r"""The names in a list, one a line, or each followed by a zero byte as from `find -print0`, without empty ones.
 
-    Lines may end as Windows ends them, and a byte order mark may stand before the first. UTF-16, as PowerShell writes,
-    is read too.
+    Windows line ends, a byte order mark, and UTF-16, as PowerShell writes it, are allowed.
 
     Examples:
         >>> read_list(b"a.jpg\r\nb.jpg\r\n"), read_list(b"a.jpg\0b.jpg\0")
@@ -86,7 +85,7 @@ def read_list(content: bytes) -> list[str]:
 
 
 def find_path(name: str) -> str:
-    """The absolute path of the file that a name in a list means; of one that is not there, as it is written.
+    """The absolute path of the file that a name in a list means; of a missing file, the name as it is written.
 
     Examples:
         >>> find_path("/photos/./none-of-this-name.jpg")
@@ -97,7 +96,7 @@ def find_path(name: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are.
+    """The first five names, and the number of further names.
 
     Examples:
         >>> listed(["1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg", "7.jpg"])

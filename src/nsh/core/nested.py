@@ -1,11 +1,11 @@
-"""Settings in blocks within blocks, by their keys with dots, as a command line has them. Knows none of them."""
+"""Nested settings by dotted keys, as on a command line."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """{"train": {"seed": 0}} to {"train.seed": 0}, in the same order; a block without settings leaves nothing.
+    """{"train": {"seed": 0}} to {"train.seed": 0}, in the same order; empty blocks are dropped.
 
     Examples:
         >>> flatten({"matrix": {"bits": [16, 32]}, "train": {"seed": 0, "finetune": {"keep": "last"}}})

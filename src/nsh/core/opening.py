@@ -1,8 +1,8 @@
-"""From a file to an image that Pillow has opened and not yet decoded: which reader takes it, and what that misreads.
+"""Opens an image file with one of Pillow's readers, without decoding it, and corrects what that reader misreads.
 
-Readers are called by hand and not through `Image.open`, for three reasons: its limit on pixels is one for the whole
-process, where ours belongs to a call; its JPEG reader gives up at a damaged index of further pictures; and some readers
-take samples for what they are not, silently. Knows nothing of what samples mean once they are read.
+Readers are called directly and not through `Image.open`, for three reasons. Its limit on pixels is for the whole
+process, ours for a call. Its JPEG reader fails at a damaged index of further images. And some readers misread samples
+without an error. Knows nothing of the meaning of samples.
 """
 
 import struct
@@ -27,7 +27,7 @@ from PIL import (
 
 from nsh.errors import UnreadableImage
 
-_PREFIX = 32  # bytes that tell the format, and the flags of a WebP
+_PREFIX = 32  # bytes that have the format's magic, and the flags of a WebP
 _WEBP_FLAGS, _WEBP_ANIMATED = 20, 2
 WHITE_IS_ZERO, _BLACK_IS_ZERO, _YCBCR = 0, 1, 6  # of TIFF's PhotometricInterpretation
 _SEPARATE, _ALPHA = 2, 2  # of its PlanarConfiguration and ExtraSamples
@@ -37,21 +37,21 @@ _YCBCR_TAGS: dict[int, tuple[tuple[float, ...], tuple[float, ...]]] = {
     TiffImagePlugin.YCBCRSUBSAMPLING: ((2, 2), (1, 1)),
     TiffImagePlugin.REFERENCEBLACKWHITE: (_JFIF_RANGE, _JFIF_RANGE),
 }
-"""For each tag, what TIFF 6.0 says it is where it is missing, and what Pillow takes it for."""
+"""For each tag, the default of TIFF 6.0, and the value that Pillow assumes."""
 
 
 def is_misread(tags: TiffImagePlugin.ImageFileDirectory_v2) -> bool:
-    """Whether Pillow's own reader would take uncompressed samples of a TIFF with these tags for what they are not.
+    """Whether Pillow's own reader would misread uncompressed samples of a TIFF with these tags.
 
-    It takes planes of 16 bits for planes of 8, chroma that is stored once for several pixels for chroma of each, and
-    every YCbCr for JFIF's; of planes it knows no extra sample but plain alpha.
+    It reads planes of 16 bits as planes of 8, subsampled chroma as full chroma, and every YCbCr as JFIF's. In planes it
+    supports no extra sample except plain alpha.
 
     Examples:
         >>> tags = TiffImagePlugin.ImageFileDirectory_v2()
         >>> tags[TiffImagePlugin.BITSPERSAMPLE] = (16, 16, 16)
         >>> is_misread(tags)
         False
-        >>> tags[TiffImagePlugin.PLANAR_CONFIGURATION] = 2  # each channel for itself
+        >>> tags[TiffImagePlugin.PLANAR_CONFIGURATION] = 2  # a plane for each channel
         >>> is_misread(tags)
         True
     """
@@ -63,10 +63,10 @@ def is_misread(tags: TiffImagePlugin.ImageFileDirectory_v2) -> bool:
 
 
 class _TiffImage(TiffImagePlugin.TiffImageFile):
-    """Leaves to libtiff what Pillow's own reader of uncompressed samples would misread; knows more negatives."""
+    """Reads with libtiff what Pillow's own reader of uncompressed samples would misread; supports more negatives."""
 
     def _setup(self) -> None:
-        """Let Pillow take deep negatives for positives, for it knows few of them and inverts none: `to_rgb` does."""
+        """Let Pillow read deep negatives as positives: it supports few and inverts none, and `to_rgb` inverts them."""
         tags, photometric = self.tag_v2, TiffImagePlugin.PHOTOMETRIC_INTERPRETATION
         negative = tags.get(photometric) == WHITE_IS_ZERO and max(tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))) > 8
         if negative:
@@ -102,8 +102,8 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
     """Open the image in `file`, which must stay open until the image is decoded.
 
     Raises:
-        UnreadableImage: it is in no known format, or larger than `max_pixels`.
-        Exception: Pillow's readers raise nearly every built-in one on a broken file.
+        UnreadableImage: the format is not known, or the image is larger than `max_pixels`.
+        Exception: Pillow's readers raise nearly every built-in exception on a broken file.
 
     Examples:
         >>> import io
@@ -113,7 +113,7 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
         >>> open_image(file, max_pixels=100).size
         (4, 3)
     """
-    prefix = file.read(_PREFIX).ljust(_PREFIX, b"\0")  # some of Pillow's looks fail on less
+    prefix = file.read(_PREFIX).ljust(_PREFIX, b"\0")  # some of Pillow's checks fail on fewer bytes
     for name, reader in READERS.items():
         accept = Image.OPEN[name][1]
         if accept is None or accept(prefix) is True:
@@ -125,7 +125,7 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
 
 
 def check_size(size: tuple[int, int], *, max_pixels: int) -> None:
-    """Hold width x height against the limit.
+    """Compare width x height with the limit.
 
     Raises:
         UnreadableImage: there are more pixels than `max_pixels`, or none.
@@ -152,14 +152,14 @@ def _as_it_is(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> Ima
 
 def _remedy_tiff(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> Image.Image:
     assert isinstance(image, TiffImagePlugin.TiffImageFile)
-    # Pillow would make this canvas itself, after a look at its own limit on pixels
+    # Pillow would make this canvas itself, but check its own limit on pixels first
     size = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
     image.im = Image.new(image.mode, size).im
     return image
 
 
 def _remedy_webp(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> Image.Image:
-    """Ask for alpha of an animation: what its first frame leaves free is clear, whatever the file says of alpha."""
+    """Request alpha of an animation: the canvas outside the first frame is transparent, even in files without alpha."""
     assert isinstance(image, WebPImagePlugin.WebPImageFile)
     if prefix[12:16] == b"VP8X" and prefix[_WEBP_FLAGS] & _WEBP_ANIMATED:
         image._mode = image.rawmode = "RGBA"
@@ -167,7 +167,7 @@ def _remedy_webp(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> 
 
 
 def _remedy_png(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> Image.Image:
-    """Tell a clear colour of 16 bits by all of them: Pillow compares it with their upper halves."""
+    """Compare a transparent colour of 16 bits with all 16 bits of the pixels: Pillow compares with the upper 8 bits."""
     clear = image.info.get("transparency")
     if not isinstance(clear, tuple) or image.tile[0].args != "RGB;16B":
         return image
@@ -185,7 +185,7 @@ def _remedy_png(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> I
 
 
 def _remedy_bmp(image: ImageFile.ImageFile, file: IO[bytes], prefix: bytes) -> Image.Image:
-    """Read indices into a grey palette as what they are: Pillow takes them for grey, whatever their bits."""
+    """Read indices into a grey palette as indices: Pillow reads them as grey values, whatever their bits."""
     tile = image.tile[0]
     (header,) = struct.unpack_from("<I", prefix, 14)
     (bits,) = struct.unpack_from("<H", prefix, 24 if header == 12 else 28)

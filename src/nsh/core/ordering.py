@@ -1,4 +1,4 @@
-"""The one ranking order: by value, equal values by row. Knows nothing of what the values mean."""
+"""The ranking order: by value, equal values by row. Knows nothing of the values' meaning."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ def smallest(values: NDArray[np.uint32], *, k: int) -> tuple[NDArray[np.int64], 
     """Columns and values of the k smallest entries of each row of `values` (uint32 [n, m], m < 2**32).
 
     Returns:
-        columns int64 and values uint32, both [n, min(k, m)], ordered by (value, column). Value and column are
-        joined into one unique integer, so the result depends on no sorting algorithm's manner with ties.
+        columns int64 and values uint32, both [n, min(k, m)], ordered by (value, column). Value and column are joined
+        into one unique integer, so the result does not depend on how a sorting algorithm orders ties.
 
     Examples:
         >>> smallest(np.array([[5, 1, 1, 0]], np.uint32), k=3)

@@ -1,7 +1,7 @@
-"""Image in: the one way from a file, bytes, a Pillow image or an array to the pixels the encoder takes.
+"""Converts a file, bytes, a Pillow image or an array to the encoder's input pixels.
 
-Training, encoding and serving all come through here, so the same image gives the same pixels everywhere.
-It knows nothing of data sets, networks or normalisation (that lives inside the encoder's graph).
+Training, encoding and serving all use it, so the same image gives the same pixels everywhere. Knows no data set,
+network or normalisation, which is in the encoder's graph.
 """
 
 import io
@@ -23,7 +23,7 @@ from nsh.errors import ConfigError, UnreadableImage
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
 
 FORMATS = tuple(READERS)
-"""What is opened: formats photographs come in. EPS, which Pillow hands to Ghostscript, stays outside."""
+"""The formats that are opened: those of photographs. EPS, which Pillow passes to Ghostscript, is left out."""
 
 RESAMPLES = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -44,24 +44,23 @@ _UPRIGHT = {
 
 
 def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Decode `source` in full and return it upright in 8-bit RGB; the source is left as it was.
+    """Decode the whole `source` and return it upright in 8-bit RGB; the source is not changed.
 
-    The rules: EXIF orientation is applied; damaged or very large metadata never costs an image (a broken EXIF block
-    counts as none); samples of more than 8 bits are scaled, not clipped, and white is what the format states;
-    transparency is composited over white, and so is what the first frame of an animation leaves free of its canvas;
-    CMYK, YCCK, palette, 1-bit and grey become RGB; of an animation the first frame is taken (of a Pillow image its
-    current one); embedded colour profiles are ignored. The result carries no metadata, so loading it again changes
-    nothing.
+    The rules: EXIF orientation is applied. Damaged or very large metadata are ignored. Samples of more than 8 bits are
+    scaled, not clipped, to the white that the format states. Transparency, and the canvas that the first frame of an
+    animation does not cover, become white. CMYK, YCCK, palette, 1-bit and grey become RGB. An animation is its first
+    frame (a Pillow image its current one). Colour profiles are ignored. The result has no metadata, so loading it again
+    changes nothing.
 
     Args:
         source: a path, the bytes of a file, a Pillow image, or an array uint8 [H, W] grey, [H, W, 3] RGB or
             [H, W, 4] RGBA.
-        max_pixels: width x height that is decoded at most. Decoding takes some 4 bytes a pixel, twice that where the
-            image is turned or is not RGB.
+        max_pixels: largest width x height to decode. Decoding takes about 4 bytes a pixel, twice that if the image is
+            rotated or is not RGB.
 
     Raises:
-        UnreadableImage: whatever the reason. The message is the reason alone, without the path, so that it
-            reads the same on every machine: the caller adds the name by which it knows the image.
+        UnreadableImage: for any reason. The message has the reason without the path, so that it is the same on every
+            machine; the caller adds the image's name.
 
     Examples:
         >>> image = load_image(np.array([[0, 127, 255]], np.uint8))  # grey, 3 pixels wide
@@ -88,8 +87,8 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Im
 def to_input(image: Image.Image, *, size: int, resample: str) -> NDArray[np.uint8]:
     """Squash an RGB image to the encoder's input, uint8 [size, size, 3] in 0..255.
 
-    Pillow's filters are antialiased when they shrink; the aspect ratio is not kept and nothing is cut off,
-    as in the protocol of Yu et al., IJCAI 2022.
+    Pillow's filters are antialiased when they shrink. The aspect ratio is not kept and nothing is cropped, as in the
+    protocol of Yu et al., IJCAI 2022.
 
     Raises:
         ConfigError: `resample` is no key of `RESAMPLES`.
@@ -103,10 +102,10 @@ def to_input(image: Image.Image, *, size: int, resample: str) -> NDArray[np.uint
 
 
 def filter_of(resample: str) -> Image.Resampling:
-    """Pillow's filter of that name.
+    """Pillow's filter of a name.
 
     Raises:
-        ConfigError: there is none, or it would alias.
+        ConfigError: there is no such filter, or it would alias.
 
     Examples:
         >>> filter_of("bicubic").name
@@ -121,7 +120,7 @@ def filter_of(resample: str) -> Image.Resampling:
 
 
 def _load_file(source: str | Path | bytes, *, max_pixels: int) -> Image.Image:
-    """Decode a file; where that fails, decode it once more without its metadata."""
+    """Decode a file; if that fails, decode it again without its metadata."""
     with _stream(source) as file:
         try:
             return _decode(open_image(file, max_pixels=max_pixels))
@@ -147,7 +146,7 @@ def _stream(source: str | Path | bytes) -> IO[bytes]:
         size = status.st_size
         if stat.S_ISDIR(status.st_mode):
             raise UnreadableImage("a folder, not an image file")
-        if not stat.S_ISREG(status.st_mode):  # reading a named pipe would wait for ever
+        if not stat.S_ISREG(status.st_mode):  # reading a named pipe would never end
             raise UnreadableImage("not a regular file")
     if not size:
         raise UnreadableImage("the file is empty")
@@ -164,17 +163,17 @@ def _from_array(pixels: NDArray[np.uint8]) -> Image.Image:
 
 
 def _decode(image: Image.Image) -> Image.Image:
-    """The pixels of `image`, upright and without metadata; they share its memory if they are its own."""
+    """The pixels of `image`, upright and without metadata; without conversion they share its memory."""
     made = to_rgb(image)
     orientation = _orientation(image)
     if orientation in _UPRIGHT:
         made = made.transpose(_UPRIGHT[orientation])
-    made.info = {}  # an orientation left behind would be applied again by the next load_image
+    made.info = {}  # else the next load_image would apply the orientation again
     return made
 
 
 def _orientation(image: Image.Image) -> int:
-    with suppress(Exception):  # the pixels are sound: a broken EXIF block is no reason to lose the image
+    with suppress(Exception):  # the pixels are valid: a broken EXIF block is no reason to lose the image
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
     return orientation_of(image.info.get("exif", b""))
 

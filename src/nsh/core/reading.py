@@ -1,4 +1,4 @@
-"""Images of a split, which has found them readable: one, or some as an encoder takes them. Knows no data set."""
+"""Reads images of a split, which the split stage found readable. Knows no data set."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,14 +10,14 @@ from nsh.core.preprocess import to_input
 from nsh.errors import DataError, UnreadableImage
 
 Load = Callable[[str], Image.Image]
-"""An id to its image, upright 8-bit RGB; called by several threads at once."""
+"""From an id to its image, upright 8-bit RGB; called by several threads at once."""
 
 
 def read_image(load: Load, name: str) -> Image.Image:
     """The image of the id `name`.
 
     Raises:
-        DataError: it cannot be read any more.
+        DataError: it can no longer be read.
 
     Examples:
         >>> read_image(lambda name: Image.new("RGB", (4, 3)), "a.jpg").size
@@ -33,16 +33,16 @@ def read_image(load: Load, name: str) -> Image.Image:
 
 
 def read_inputs(load: Load, ids: Sequence[str], *, size: int, resample: str) -> NDArray[np.uint8]:
-    """The images of n >= 1 ids as an encoder takes them, uint8 [n, size, size, 3].
+    """The images of n >= 1 ids in the shape of an encoder's input, uint8 [n, size, size, 3].
 
     Args:
-        load: an id to its image.
+        load: from an id to its image.
         ids: in the order of the result.
         size: pixels a side.
         resample: name of Pillow's filter.
 
     Raises:
-        DataError: an image cannot be read any more.
+        DataError: an image can no longer be read.
 
     Examples:
         >>> read_inputs(lambda name: Image.new("RGB", (4, 3)), ["a.jpg"], size=8, resample="bilinear").shape

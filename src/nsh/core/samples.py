@@ -1,6 +1,6 @@
-"""From an opened image to opaque 8-bit RGB: what levels, clear colours and canvases mean in each format.
+"""Converts an opened image to opaque 8-bit RGB, by each format's rules for levels, transparency and canvases.
 
-Converts a strip at a time, so that a large image costs little more than itself and its RGB.
+Converts one strip at a time, so that memory is little more than the image and its RGB copy.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Box = tuple[int, int, int, int]
 
 
 class Levels(NamedTuple):
-    """How samples are read: `white` is the largest, where samples are deep; `clear` is info["transparency"]."""
+    """How samples are read: `white` is the largest value of deep samples; `clear` is info["transparency"]."""
 
     white: int = 65_535
     inverted: bool = False
@@ -29,9 +29,9 @@ class Levels(NamedTuple):
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Decode `image` and return it in 8-bit RGB over white; where it is that already, the two share their memory.
+    """Decode `image` and return it in 8-bit RGB over white; an opaque RGB image shares its memory with the result.
 
-    What the first frame of a GIF leaves free of its canvas is white.
+    The part of the canvas that a GIF's first frame does not cover is white.
 
     Raises:
         UnreadableImage: its samples have no stated white.
@@ -44,7 +44,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     levels, covered = _levels(image), _covered(image)
     image.load()
     if image.mode == "RGB" and levels.clear is None:
-        return image._new(image.im)  # a plain image, which keeps no decoder alive
+        return image._new(image.im)  # a plain image without a reference to the decoder
     made = Image.new("RGB", image.size, "white")
     for box in _strips(covered or (0, 0, *image.size)):
         strip = image.crop(box)
@@ -62,14 +62,14 @@ def _strips(area: Box) -> Iterator[Box]:
 
 
 def _covered(image: Image.Image) -> Box | None:
-    """What of its canvas a GIF's first frame covers."""
+    """The part of the canvas that a GIF's first frame covers; None for other images."""
     if not isinstance(image, GifImagePlugin.GifImageFile) or not image.tile or image.tell() != 0:
         return None
     return image.tile[0].extents
 
 
 def _levels(image: Image.Image) -> Levels:
-    """What the open file states about its samples."""
+    """The levels that the open file states."""
     if image.mode == "F":
         raise UnreadableImage("floating point values have no stated white: save it with 8 bits a channel")
     clear = image.info.get("transparency")
@@ -102,7 +102,7 @@ def _convert(strip: Image.Image, levels: Levels) -> Image.Image:
 
 
 def _shallow(image: Image.Image, levels: Levels) -> Image.Image:
-    """Scale deep levels to 8 bits; "I" is also what Pillow makes of files of 16 bits."""
+    """Scale deep levels to 8 bits; Pillow opens some 16-bit files in mode "I" too."""
     found = np.asarray(image)
     if levels.white == 2**32 - 1:
         found = found.view(np.uint32)  # Pillow's are signed

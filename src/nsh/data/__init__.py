@@ -1,1 +1,1 @@
-"""Data sets, their seeded splits and the files they come from. Knows no model."""
+"""Data sets, their files and their seeded splits. Knows no model."""

@@ -41,7 +41,7 @@ def fetch(
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:
-    """Bring CIFAR-10 into the folder `raw`, whole or not at all.
+    """Fetch CIFAR-10 into the folder `raw`, completely or not at all.
 
     The sources, in order: an image tree with `train/` and `test/` in `root`; the official archive in `root`; the
     official archive from the address torchvision knows.
@@ -77,7 +77,7 @@ def unpack(archive: Path, *, into: Path) -> None:
 
 
 def open_images(*, raw: Path, root: Path, labels: str) -> ImageSet:
-    """Open what `fetch` brought: the arrays of the archive, or the tree in `root`.
+    """Open the data set that `fetch` wrote: the arrays of the archive, or the tree in `root`.
 
     Raises:
         DataError: it is not there.

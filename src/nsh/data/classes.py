@@ -1,4 +1,4 @@
-"""Which classes the images of a data set have, in words, and whether they can tell right results from wrong ones."""
+"""Describes the classes of a data set, and checks that labels can separate right results from wrong ones."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def count_classes(images: ImageSet) -> dict[str, int]:
 
 
 def check_classes(images: ImageSet) -> None:
-    """Make sure that labels, where there are any, tell images apart.
+    """Check that labels, if there are any, distinguish images.
 
     Raises:
         DataError: all images are of one class, so that any result would be right: mAP is 1 for any codes.

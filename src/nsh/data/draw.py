@@ -1,4 +1,4 @@
-"""Which images learn, are searched, and search: a seeded, uniform draw without leaks. Knows no files and no model.
+"""Draws train, gallery and query with a seed, uniformly and without leaks. Knows no files and no model.
 
 The protocol is that of the hashing literature's full CIFAR-10: queries come from the official test part, the gallery
 from the official training part, and the training images out of the gallery, of which a data set's lists may keep some
@@ -35,7 +35,7 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class _Inspected:
-    """What reading one image gave: the digest of its content, or why there is none."""
+    """The result of reading one image: the digest of its content, or the reason why there is none."""
 
     sha256: str | None
     error: str | None
@@ -94,7 +94,7 @@ def draw(
 def _draw_parts(
     images: ImageSet, readable: Positions, digests: NDArray[np.str_], *, sizes: Sizes, take: Take, seed: int
 ) -> tuple[Positions, Positions, Positions, int]:
-    """Query, gallery and train, and how many images a query's twin kept out of the gallery."""
+    """Query, gallery and train, and how many duplicates of queries were left out of the gallery."""
     query_random, gallery_random, train_random = np.random.default_rng(seed).spawn(3)
     query_pool, gallery_pool = _pools(images, readable)
     query = query_random.permutation(query_pool)
@@ -111,7 +111,7 @@ def _draw_parts(
 
 
 def _pools(images: ImageSet, positions: Positions) -> tuple[Positions, Positions]:
-    """Where queries and where the gallery may come from; the same images where there are no official parts."""
+    """The images that queries and gallery may be drawn from; the same images if there are no official parts."""
     parts = np.array(images.parts)[positions]
     if "test" not in images.parts:
         return positions, positions

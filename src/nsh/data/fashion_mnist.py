@@ -148,7 +148,7 @@ def _find(folder: Path) -> dict[str, Path] | None:
 
 
 def _read(files: dict[str, Path]) -> dict[str, bytes]:
-    """The decompressed files, proved to be the published ones."""
+    """The decompressed files, after a check of their published digests."""
     content = {name: _decompress(path) for name, path in files.items()}
     for name, data in content.items():
         if sha256_bytes(data) != SHA256[name]:

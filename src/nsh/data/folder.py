@@ -1,4 +1,4 @@
-"""A tree of the user's own images. The images stay where they are; what is fetched is an inventory of them.
+"""A tree of the user's own images. The images stay where they are; only an inventory of them is written.
 
     root/cat/1.jpg                  labels from the first folder level, no official parts
     root/train/cat/1.jpg            an official split: `train` beside `test` (or else `val`), in any case

@@ -1,4 +1,4 @@
-"""What every data set is to the rest of the pipeline: images with ids, parts and labels.
+"""The interface of all data sets: images with ids, parts and labels.
 
 It knows neither where images come from nor how they are split.
 """
@@ -58,7 +58,7 @@ class ImageSet(Protocol):
 
 
 class ArrayImages:
-    """Images that lie decoded in arrays, one per official part; their content is the raw pixels."""
+    """Decoded images in arrays, one per official part; their content is the raw pixels."""
 
     def __init__(
         self,

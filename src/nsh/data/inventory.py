@@ -1,4 +1,4 @@
-"""Images that stay where the user keeps them: what is fetched is an inventory of them, what is opened reads them there.
+"""Images that stay in the user's folder: an inventory of them is written, and they are read in place.
 
 inventory.jsonl    an image a line: path (posix, below the root), bytes, sha256, and what a data set notes besides
 inventory.json     the header: images, and what a data set notes besides

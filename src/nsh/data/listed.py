@@ -1,4 +1,4 @@
-"""Published data sets of many labels an image: files that name images and labels, and images that may not all be there.
+"""Published multi-label data sets: files list images and labels; some images may be missing.
 
 Images and files lie under `dataset.root`, in any folders; what is fetched is an inventory. An image is found by its key
 (see `nsh.data.listing`), wherever it lies. Images without any label are left out; those that are named and not there
@@ -39,7 +39,7 @@ class ListedImages(inventory.InventoryImages):
 
 @dataclass(frozen=True, kw_only=True)
 class ListedSet:
-    """What sets one published data set apart.
+    """The properties of one published data set.
 
     Attributes:
         classes: in the order of the split lists' columns.
@@ -113,7 +113,7 @@ class ListedSet:
 
 
 def _read_listing(data_set: ListedSet, root: Path, files: Sequence[str]) -> Listing:
-    """The community's lists before the publisher's files: who puts them there wants their split."""
+    """The community's lists, if there are any, else the publisher's files: a user who adds lists wants their split."""
     lists = split_lists.read(root, files, classes=data_set.classes, key=data_set.key)
     listing = lists or data_set.read_official(root, files)
     if listing is None:

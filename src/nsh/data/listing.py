@@ -1,4 +1,4 @@
-"""What a publisher's files say of a data set: which images, with which labels, in which part. Knows no file format.
+"""The images of a data set with labels and parts, joined from its files. Knows no file format.
 
 Several files may name an image: the first decides its part, and all must agree on its labels.
 """
@@ -12,11 +12,11 @@ from nsh.data.imageset import Labels
 from nsh.errors import DataError
 
 Key = Callable[[str], str | None]
-"""What is the same in every name that archives and lists give an image, or None where a name has no such thing."""
+"""The common part of all names that archives and lists give an image, or None if a name has none."""
 
 
 class Row(NamedTuple):
-    """One image as one file names it."""
+    """One image as listed in one file."""
 
     name: str  # a path or a file name, with either separator
     labels: Labels
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One image as all files together name it."""
+    """One image, joined from all files."""
 
     name: str  # the file name alone
     part: str  # as in `ImageSet.parts`

@@ -20,7 +20,7 @@ class DataSet(Protocol):
 
     @property
     def fetch(self) -> Callable[..., None]:
-        """Bring it into `raw`, whole or not at all; gets the keywords of `nsh.data.registry.fetch`."""
+        """Fetch it into `raw`, completely or not at all; gets the keywords of `nsh.data.registry.fetch`."""
 
     @property
     def open_images(self) -> Callable[..., ImageSet]:
@@ -63,7 +63,7 @@ def fetch(
     say: Callable[[str], None] = print,
     cache: Path = CACHE,
 ) -> None:
-    """Bring the data set `name` into the folder `raw / name`, whole or not at all.
+    """Fetch the data set `name` into the folder `raw / name`, completely or not at all.
 
     Args:
         name: one of `DATA_SETS`.
@@ -84,7 +84,7 @@ def fetch(
 
 
 def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
-    """Open what `fetch` brought.
+    """Open the data set that `fetch` wrote.
 
     Args:
         name: one of `DATA_SETS`.

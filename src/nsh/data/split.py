@@ -1,4 +1,4 @@
-"""A split as it lies on disk: three parts in parquet and a header. Knows nothing of how it was drawn.
+"""The files of a split: three parts in parquet, and a header. Knows nothing of how it was drawn.
 
 train.parquet, query.parquet, gallery.parquet    id, labels, sha256; train is drawn out of the gallery
 split.json                                       the header: data_set, classes, seed, counts, ..., sha256
@@ -38,7 +38,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A drawn split, whole.
+    """A complete split.
 
     Attributes:
         data_set: name of the data set.
@@ -73,7 +73,7 @@ class SplitPart:
 
 
 def write(split: Split, directory: Path) -> None:
-    """Write the split to `directory`, whole or not at all; the same split gives the same bytes."""
+    """Write the split to `directory`, completely or not at all; the same split gives the same bytes."""
     with atomic_folder(directory) as folder:
         for part in PARTS:
             rows = split.parts[part]

@@ -1,4 +1,4 @@
-"""The split lists that the hashing community passes around: which images search, are searched and learn.
+"""Reads the split lists that the hashing community uses: images of query, gallery and train.
 
     test.txt  database.txt  train.txt                 a line is a path and a 0 or 1 for each class, as HashNet's
     test_img.txt  test_label_onehot.txt  ...          the same in two files, as DSDH_PyTorch's

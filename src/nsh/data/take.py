@@ -1,4 +1,4 @@
-"""How many of the shuffled images are taken: the first, or as many of each class. Knows no parts and no files.
+"""Selects from the shuffled images: the first ones, or equally many of each class. Knows no parts and no files.
 
 What is taken for a smaller size is also taken for a larger one.
 """

@@ -1,4 +1,4 @@
-"""Which files below a folder are images of a data set, and which official part each belongs to. Opens no file.
+"""Finds the images of a data set in a folder, and the official part of each. Opens no file.
 
 What `nsh.core.image_files` leaves out is left out here too, and so are links that lead out of the root. Where a folder
 of training images (`train`, `training`) stands beside one of test images (`test`, `testing`, or else `val`, `valid`,

@@ -1,7 +1,7 @@
-"""What an encoder of less precision costs in bits and mAP, and what it gains in speed.
+"""The loss of an encoder of less precision in bits and mAP, and its gain in speed.
 
-The judgement is written down for the registry, which refuses what is past the limits; nothing is refused here, so
-that one can look at it. Speed is no part of the judgement: it differs from run to run. It reads no file.
+The result is written for the registry, which refuses encoders beyond the limits. Here none is refused, so that it can
+be examined. Speed has no limit, because it differs from run to run. Reads no file.
 """
 
 import os
@@ -21,7 +21,7 @@ from nsh.export.parity import require_packed
 from nsh.serving.session import open_session, run_batches
 from nsh.system.progress import Progress, no_progress
 
-GALLERY, QUERY = 2000, 500  # images that are judged on
+GALLERY, QUERY = 2000, 500  # images of the sample
 BATCH = 32
 ROUNDS = {1: 15, 32: 5}  # of speed, by batch size
 
@@ -35,8 +35,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much worse than float32 an encoder may be and still be registered as one that passed."""
+class CostLimits:
+    """The largest loss against float32 of an encoder that passes."""
 
     max_bit_flips: float  # share of all bits
     max_mAP_drop: float  # noqa: N815 - as in params.yaml and the metrics
@@ -48,27 +48,27 @@ def judge(
     *,
     gallery: Sample,
     query: Sample,
-    limits: Limits,
+    limits: CostLimits,
     threads: int,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Compare two encoders with one head, the second of less precision.
+    """Compare two encoders with the same head, the second of less precision.
 
     Args:
         reference: the float32 encoder.
-        smaller: the one to judge.
+        smaller: the encoder of less precision.
         gallery: at least one image.
         query: at least one image.
-        limits: what is allowed.
-        threads: of onnxruntime.
+        limits: the allowed losses.
+        threads: onnxruntime's threads.
         progress: shows the batches.
 
     Returns:
-        For parity.json: `bit_flips`, share of the bits of all images; `mAP_drop`, over the whole sample's gallery
-        (null without labels); and `past_limits`, a sentence for each limit that is passed.
+        For parity.json: `bit_flips`, share of the bits of all images; `mAP_drop`, over the whole gallery of the sample
+        (null without labels); and `past_limits`, a sentence for each exceeded limit.
 
     Raises:
-        ExportError: a logit of the smaller one is not finite.
+        ExportError: a logit of the smaller encoder is not finite.
     """
     images = np.concatenate([gallery.images, query.images])
     codes = [_encode(model, images, threads=threads, progress=progress) for model in (reference, smaller)]
@@ -90,24 +90,24 @@ def judge(
 def measure_speed(
     reference: onnx.ModelProto, smaller: onnx.ModelProto, *, images: NDArray[np.uint8], threads: int
 ) -> dict[str, float]:
-    """Time two encoders in turns on the same images.
+    """Time two encoders in turn on the same images.
 
     Returns:
-        Median over rounds of (time of the reference / time of the smaller one) by batch size: above 1 is faster. And
-        the machine's load, by which to believe them.
+        Median over rounds of (time of the reference / time of the smaller one) by batch size, above 1 is faster; the
+        threads, and the machine's load.
     """
     sessions = [open_session(to_bytes(model), threads=threads) for model in (reference, smaller)]
     ratios = {}
     for batch, rounds in ROUNDS.items():
-        feed = {"image": np.resize(images, (batch, *images.shape[1:]))}
-        taken = [[_time(session, feed) for session in sessions] for _ in range(rounds + 1)][1:]  # the first warms up
+        inputs = {"image": np.resize(images, (batch, *images.shape[1:]))}
+        taken = [[_time(session, inputs) for session in sessions] for _ in range(rounds + 1)][1:]  # the first warms up
         ratios[f"speed_at_batch_{batch}"] = statistics.median(before / after for before, after in taken)
     return ratios | {"threads": threads, "load": os.getloadavg()[0]}
 
 
-def _time(session: Any, feed: dict[str, NDArray[np.uint8]]) -> float:
+def _time(session: Any, inputs: dict[str, NDArray[np.uint8]]) -> float:
     start = time.perf_counter()
-    session.run(["code"], feed)
+    session.run(["code"], inputs)
     return time.perf_counter() - start
 
 
@@ -131,7 +131,7 @@ def _map(codes: NDArray[np.uint8], *, gallery: Sample, query: Sample, bits: int,
     return found.metrics[f"mAP_at_{count}"]
 
 
-def _past(flips: float, drop: float | None, limits: Limits) -> list[str]:
+def _past(flips: float, drop: float | None, limits: CostLimits) -> list[str]:
     past = []
     if flips > limits.max_bit_flips:
         past.append(f"{flips:.2%} of the bits are not fp32's, {limits.max_bit_flips:.2%} are allowed")

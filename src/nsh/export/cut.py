@@ -1,9 +1,9 @@
-"""Codes from embeddings that are already there: the encoder cut behind its backbone, and the proof that this is fair.
+"""Codes from stored embeddings: the encoder's head alone, and a check that it gives the codes of the whole encoder.
 
-The embed stage ran the very backbone graph that is inside the encoder. On the CPU with one thread a call, onnxruntime
-computes each image of a batch by itself, so batches of any length give the same embeddings to the bit, and so the same
-codes; that this holds for the images at hand is not believed but proved on a sample. Embeddings made on CUDA are
-rounded otherwise and are not used. It needs onnx but no torch, so that encoding stays a production command.
+The embed stage ran the same backbone graph that is inside the encoder. On the CPU with one thread a call, onnxruntime
+computes each image of a batch by itself, so batches of any length give the same embeddings to the bit, and the same
+codes. A sample of the images proves this. Embeddings made on CUDA are rounded differently and are not used. It needs
+onnx but no torch, so that encoding remains production code.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
 from nsh.serving.session import open_session, run_batches
 
-SAMPLE = 256  # images that go through the whole graph to prove the short way
+SAMPLE = 256  # images that run through the whole graph for comparison
 
 
 def head_part(encoder_path: Path) -> bytes:
@@ -51,7 +51,7 @@ def open_head(encoder_path: Path) -> ort.InferenceSession:
 
 
 def are_usable(embeddings: Embeddings, *, contract: EncoderContract, split_sha256: str) -> bool:
-    """Whether `embeddings` are, made on the CPU, what the encoder's own backbone sees of this split."""
+    """Whether `embeddings` were made by the encoder's own backbone on this split and on the CPU."""
     differences = embeddings.differences(
         backbone_sha256=contract.backbone_sha256,
         split_sha256=split_sha256,
@@ -68,13 +68,13 @@ def encode_embeddings(
     """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)].
 
     Args:
-        encoder: whose embeddings they are.
-        head: what `open_head` made of its file.
+        encoder: the encoder of the embeddings.
+        head: the session from `open_head`.
         embeddings: of any number of images.
         batch: embeddings at a time.
 
     Raises:
-        CodesError: the embeddings have another length than the encoder's.
+        CodesError: the embeddings have another length than those of the encoder.
     """
     if embeddings.ndim != 2 or embeddings.shape[1] != encoder.dim:
         raise CodesError(
@@ -94,17 +94,17 @@ def prove(
     load: Callable[[str], Image.Image],
     seed: int,
 ) -> None:
-    """Encode a sample of `SAMPLE` images from their pixels and compare.
+    """Encode a sample of `SAMPLE` images from their pixels, and compare with `codes`.
 
     Args:
-        encoder: the whole graph.
+        encoder: the whole encoder.
         codes: uint8 [n, ceil(bits / 8)], from embeddings.
-        ids: the n images they are of.
-        load: an id to its image.
+        ids: the ids of the n images.
+        load: from an id to its image.
         seed: of the sample.
 
     Raises:
-        CodesError: there is not one code an image, or a code differs; names the first such image.
+        CodesError: the numbers of codes and images differ, or a code differs; names the first such image.
     """
     if len(ids) != len(codes):
         raise CodesError(f"found embeddings of {len(codes)} images, the split has {len(ids)}: embed again")

@@ -1,6 +1,6 @@
-"""The frozen backbone made to run: its ONNX graph under onnxruntime on the CPU, torch itself on CUDA.
+"""Runs the frozen backbone: its ONNX graph with onnxruntime on the CPU, torch on CUDA.
 
-It does not know which images it is given nor what becomes of the embeddings.
+Knows nothing of the images or the use of the embeddings.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ def open_embedder(backbone: Backbone, graph: bytes, *, device: str) -> Embed:
 
     Args:
         backbone: the network.
-        graph: the same network as `nsh.export.graph.export_backbone` wrote it.
+        graph: the same network, from `nsh.export.graph.export_backbone`.
         device: "cpu", "cuda" or "cuda:<n>".
     """
     return _on_cpu(graph) if device == "cpu" else _on_cuda(backbone, torch.device(device))
 
 
 def _on_cpu(graph: bytes) -> Embed:
-    """One thread a call: callers call from as many threads as they have cores.
+    """Use one thread a call; callers call from as many threads as they have cores.
 
-    So no thread waits (spinning) for another inside an operator, decoding fills the gaps, and the embeddings do not
-    depend on the number of threads.
+    So no thread spins inside an operator, decoding overlaps inference, and the embeddings do not depend on the number
+    of threads.
     """
     session = open_session(graph, threads=1)
 
@@ -44,7 +44,7 @@ def _on_cpu(graph: bytes) -> Embed:
 
 
 def _on_cuda(backbone: Backbone, device: torch.device) -> Embed:
-    torch.backends.cudnn.allow_tf32 = False  # 10 bits of mantissa would move embeddings away from the shipped graph's
+    torch.backends.cudnn.allow_tf32 = False  # with 10 bits of mantissa embeddings would differ from the shipped graph's
     torch.backends.cudnn.deterministic = True
     network = ImageToEmbedding(backbone).to(device)
 

@@ -1,8 +1,8 @@
-"""Codes of the parts of a split by an exported encoder, as production encodes. Knows no data set.
+"""Encodes the parts of a split with an exported encoder and production code. Knows no data set.
 
-Where the embed stage has already run the encoder's own backbone on these images, the encoder starts from their
-embeddings, and proves on a sample that the whole graph gives the same codes (`nsh.export.cut`); else every image goes
-through the whole graph. Shards wait in a cache until all are there, so a cut run goes on.
+If the embed stage has run the encoder's own backbone on these images, the encoder starts from their embeddings, and a
+sample proves that the whole graph gives the same codes (`nsh.export.cut`). Otherwise every image runs through the whole
+graph. Shards are kept in a cache until all are complete, so that an interrupted run continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from nsh.serving.encoder import Encoder
 from nsh.system.files import sha256_json
 from nsh.system.progress import Progress, no_progress
 
-SHARD_ROWS = 4096  # what a cut run may lose
+SHARD_ROWS = 4096  # images that an interrupted run may lose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Part:
         name: "query" or "gallery".
         ids: of n images.
         sha256: n digests of their published bytes.
-        load: an id to its image.
+        load: from an id to its image.
         are_files: whether an id is the image's path below the data set's root.
     """
 
@@ -46,7 +46,7 @@ class Part:
 
 
 class PartEncoder:
-    """An encoder file, opened once for all parts of a split."""
+    """An encoder file, opened once for all parts of the split."""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class PartEncoder:
         """Open the encoder.
 
         Args:
-            path: its file.
+            path: the encoder file.
             embeddings: of the split.
             split: the header of the split.
-            device: where it runs, unless it starts from embeddings, which are the CPU's.
+            device: the device for images; embeddings are always encoded on the CPU.
             threads: cores to use; no code depends on it.
             batch: images or embeddings at a time; no code depends on it.
-            cache: the folder for unfinished codes.
+            cache: the folder for incomplete codes.
             progress: shows the images.
 
         Raises:
             CodesError: there is no such file, or it is no encoder.
-            ConfigError: `threads` or `device` is not to be had.
+            ConfigError: `threads` is below 1, or the device is not available.
             DataError: there are no embeddings.
         """
         self._split, self._embeddings, self._batch = split, embeddings, batch
@@ -88,11 +88,11 @@ class PartEncoder:
                 self._encoder = Encoder(path, threads=threads)
 
     def encode(self, part: Part) -> Path:
-        """Encode a part into a folder of the cache, which is returned.
+        """Encode a part into a folder of the cache; return the folder.
 
         Raises:
-            CodesError: its embeddings do not give the codes of its images.
-            DataError: an image cannot be read any more.
+            CodesError: the embeddings do not give the codes of the images.
+            DataError: an image can no longer be read.
         """
         plan = self._plan(part)
         writer = CodesWriter(self._cache / sha256_json(asdict(plan))[:16], plan)
@@ -122,7 +122,7 @@ class PartEncoder:
         )
 
     def _from_embeddings(self, part: Part) -> Callable[[range], NDArray[np.uint8]]:
-        """All codes at once, proved on a sample: rows to codes uint8 [n, ceil(bits / 8)]."""
+        """Encode all embeddings and check a sample; return the function from rows to codes uint8 [n, bytes]."""
         embeddings = self._embeddings.read(part.name)
         codes = cut.encode_embeddings(self._encoder, self._head, embeddings, batch=self._batch)
         load = partial(read_image, part.load)

@@ -1,7 +1,7 @@
-"""Torch networks as ONNX graphs: backbone, hash head and bit packing in one self-describing file.
+"""Exports torch networks as ONNX graphs: backbone, hash head and bit packing in one self-describing file.
 
-The same network gives the same bytes in every process and folder: whatever names the exporting machine is taken out.
-It does not judge whether the graph computes what torch computes (`nsh.export.parity`), and reads no image.
+The same network gives the same bytes in every process and folder: names of the exporting machine are removed. It does
+not compare the graph with torch (`nsh.export.parity` does), and reads no image.
 """
 
 import copy
@@ -25,11 +25,11 @@ from nsh.system.files import write_bytes
 OPSET = 20
 SIZE_LIMIT = 2**31 - 1  # bytes; protobuf's own limit for one file
 OUTPUTS = ["code", "logit", "embedding"]
-EXAMPLE_BATCH = 2  # torch.export freezes an axis whose example length is 0 or 1
+EXAMPLE_BATCH = 2  # torch.export makes an axis of length 0 or 1 constant
 
 
 class EmbeddingToCode(nn.Module):
-    """A hash head with the bit rule behind it: embedding in, packed code and logits out."""
+    """A hash head and the bit rule: from an embedding to the packed code and the logits."""
 
     place_value: Tensor
 
@@ -41,7 +41,7 @@ class EmbeddingToCode(nn.Module):
     def forward(self, embedding: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)], and logits, float32 [n, bits].
 
-        A byte is a sum of at most eight powers of two, so the matrix product is exact in float32.
+        A byte is a sum of up to eight powers of two, so the matrix product is exact in float32.
         """
         logit = self.head(embedding)
         code = (logit > 0).to(torch.float32) @ self.place_value
@@ -49,7 +49,7 @@ class EmbeddingToCode(nn.Module):
 
 
 def _place_values(bits: int) -> Tensor:
-    """What bit i adds to byte j, [bits, ceil(bits / 8)]: most significant bit first, missing bits zero."""
+    """The value of bit i in byte j, [bits, ceil(bits / 8)], most significant bit first."""
     values = torch.zeros(bits, code_bytes(bits))
     for bit in range(bits):
         values[bit, bit // 8] = 2.0 ** (7 - bit % 8)
@@ -74,14 +74,14 @@ def export_backbone(backbone: nn.Module, *, image_size: int) -> onnx.ModelProto:
 
 
 def join_head(backbone_model: onnx.ModelProto, head: nn.Module, contract: EncoderContract) -> onnx.ModelProto:
-    """Put a hash head and the bit packing behind an exported backbone, and the contract into the metadata.
+    """Append a hash head and the bit packing to an exported backbone, and put the contract into the metadata.
 
-    The backbone's nodes and weights stay as they are, so the embeddings are those of the backbone's own graph.
+    The backbone's nodes and weights do not change, so the embeddings are those of the backbone's own graph.
 
     Args:
-        backbone_model: what `export_backbone` returned.
+        backbone_model: from `export_backbone`.
         head: maps embeddings, float32 [n, d], to logits, float32 [n, bits].
-        contract: what the file says about itself; `contract.bits` must be the head's.
+        contract: the file's metadata; `contract.bits` must be the head's.
 
     Returns:
         The graph from `image` to `code`, uint8 [n, ceil(bits / 8)], `logit`, float32 [n, bits], and `embedding`.
@@ -134,7 +134,7 @@ def _export(module: nn.Module, example: Tensor, *, input_name: str, output_names
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter warns of its own internals
+            warnings.simplefilter("ignore")  # the exporter warns about its own internals
             program = torch.onnx.export(
                 module,
                 (example,),
@@ -148,14 +148,14 @@ def _export(module: nn.Module, example: Tensor, *, input_name: str, output_names
             )
     except torch.onnx.OnnxExporterError as error:
         raise ExportError(f"torch cannot express {type(module).__name__} in ONNX: {error}") from error
-    assert program is not None  # only the old exporter, which writes a file itself, returns nothing
-    model = program.model_proto  # built anew at every look
+    assert program is not None  # only the old exporter returns None
+    model = program.model_proto  # each access makes a new one
     _strip(model)
     return _checked(model)
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Take out what the exporter noted down about itself: stack traces with paths, module names, its own build."""
+    """Remove the exporter's notes: stack traces with paths, module names, its own build."""
     model.producer_name, model.producer_version = "nsh", ""
     inner = (node for function in model.functions for node in function.node)
     for part in [model, *_parts(model.graph), *model.functions, *inner]:
@@ -164,7 +164,7 @@ def _strip(model: onnx.ModelProto) -> None:
 
 
 def _parts(graph: onnx.GraphProto) -> Iterator[Any]:
-    """The graph, all it holds, and all that its sub-graphs hold."""
+    """The graph and all its parts, including those of sub-graphs."""
     yield graph
     for parts in (graph.node, graph.input, graph.output, graph.value_info, graph.initializer):
         yield from parts

@@ -1,4 +1,4 @@
-"""Trained heads from disk. Knows no method by name: the registry does."""
+"""Loads trained heads from disk. Knows no method by name."""
 
 from collections.abc import Mapping
 from pathlib import Path

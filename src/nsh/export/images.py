@@ -1,4 +1,4 @@
-"""Images of a split as an encoder takes them: those that it is proved, calibrated and judged on. Knows no data set."""
+"""Reads images of a split for the parity check, for calibration and for the cost of precision. Knows no data set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nsh.export import cost, parity
 
 
 class Rows(Protocol):
-    """A part of a split: ids of n images, and their labels bool [n, classes], None where nothing is labelled."""
+    """A part of a split: ids of n images, and their labels bool [n, classes], None without labels."""
 
     @property
     def ids(self) -> Sequence[str]: ...  # noqa: D102
@@ -25,10 +25,10 @@ class SplitImages:
     """A split's images.
 
     Attributes:
-        load: an id to its image.
+        load: from an id to its image.
         size: S, pixels a side.
         resample: name of Pillow's filter.
-        parts: "train", "query" and "gallery", which the split has shuffled.
+        parts: "train", "query" and "gallery", shuffled by the split.
     """
 
     load: Load
@@ -40,15 +40,15 @@ class SplitImages:
         """The images of n >= 1 ids, uint8 [n, S, S, 3].
 
         Raises:
-            DataError: one cannot be read any more.
+            DataError: an image can no longer be read.
         """
         return read_inputs(self.load, ids, size=self.size, resample=self.resample)
 
     def read_gate(self) -> NDArray[np.uint8]:
-        """The images of `nsh.export.parity`: all there are, if they are fewer than it wants."""
+        """The images of the parity check, at most `nsh.export.parity.IMAGES`."""
         return self.read([*self.parts["gallery"].ids, *self.parts["query"].ids][: parity.IMAGES])
 
     def sample(self, part: str, count: int) -> cost.Sample:
-        """The first `count` images of a part, fewer where it has fewer, and their labels."""
+        """The first `count` images of a part, or all if it has fewer, and their labels."""
         labels = self.parts[part].labels
         return cost.Sample(self.read(self.parts[part].ids[:count]), None if labels is None else labels[:count])

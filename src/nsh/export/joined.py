@@ -1,6 +1,6 @@
-"""An encoder joined of a project's backbone and a trained head, in float32 or smaller. Reads no image.
+"""Joins a project's backbone and a trained head to an encoder, in float32 or less precision. Reads no image.
 
-A backbone that was fine-tuned with the head is exported anew, and takes the place of the one that made the embeddings.
+A backbone that was fine-tuned with the head is exported again and replaces the one that made the embeddings.
 """
 
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ from nsh.system.progress import Progress, no_progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joined:
-    """An encoder and what it was joined of.
+class JoinedEncoder:
+    """An encoder and its parts.
 
     Attributes:
         encoder: the whole graph.
-        graph: the backbone's, within it.
+        graph: the backbone's graph in it.
         head: from embeddings to logits.
-        contract: what the encoder says about itself.
+        contract: the encoder's metadata.
     """
 
     encoder: onnx.ModelProto
@@ -44,15 +44,15 @@ class Joined:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smaller:
+class SmallerEncoder:
     """An encoder of less precision.
 
     Attributes:
         encoder: the whole graph.
         precision: "fp16" or "int8".
-        calibrated: how many images it was calibrated with.
-        cost: what `nsh.export.cost.judge` says.
-        speed: what `nsh.export.cost.measure_speed` says, and sizes in megabytes; they differ from run to run.
+        calibrated: the number of images for calibration.
+        cost: from `nsh.export.cost.judge`.
+        speed: from `nsh.export.cost.measure_speed`, and sizes in megabytes; they differ from run to run.
     """
 
     encoder: onnx.ModelProto
@@ -63,7 +63,7 @@ class Smaller:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What goes into parity.json."""
+        """The entry in parity.json."""
         calibration = {"calibration": self.calibrated} if self.precision == "int8" else {}
         return {"precision": self.precision, **calibration, **self.cost}
 
@@ -77,10 +77,10 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
     Args:
         embeddings: of the split.
         split: its header.
-        pair: what trained the head.
+        pair: the head's method and code length.
 
     Raises:
-        ExportError: the graph beside the embeddings is another one.
+        ExportError: the graph beside the embeddings has not made them.
         DataError: there are no embeddings.
     """
     header = embeddings.header
@@ -101,14 +101,14 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
 
 def join(
     head: HashHead, backbone: Backbone, *, changes: Path, embeddings: Embeddings, contract: EncoderContract
-) -> Joined:
+) -> JoinedEncoder:
     """Join a head with the backbone it was trained on.
 
     Args:
         head: from embeddings to logits.
-        backbone: as published; it is left as it was trained.
-        changes: what fine-tuning changed in it (see `nsh.backbones.tuned`).
-        embeddings: their graph is the exported backbone as published.
+        backbone: with the published weights; the changes are applied to it.
+        changes: the file of what fine-tuning changed in it (see `nsh.backbones.tuned`).
+        embeddings: their graph is the exported published backbone.
         contract: see `describe`.
 
     Raises:
@@ -118,11 +118,11 @@ def join(
     if apply_changes(changes, backbone.network):
         graph = export_backbone(backbone, image_size=backbone.image_size)
         contract = _rename(contract, graph, "fine-tuned")
-    return Joined(encoder=join_head(graph, head, contract), graph=graph, head=head, contract=contract)
+    return JoinedEncoder(encoder=join_head(graph, head, contract), graph=graph, head=head, contract=contract)
 
 
 def make_smaller(
-    joined: Joined,
+    joined: JoinedEncoder,
     images: SplitImages,
     *,
     precision: str,
@@ -131,40 +131,40 @@ def make_smaller(
     max_mAP_drop: float,
     threads: int,
     progress: Progress = no_progress,
-) -> Smaller:
-    """Join the same encoder with a backbone of less precision, and measure what that costs.
+) -> SmallerEncoder:
+    """Join the same head with a backbone of less precision, and measure the loss.
 
     Args:
         joined: the float32 encoder.
         images: of the split.
         precision: "fp16" or "int8".
-        calibration: how many training images to calibrate with and to measure the speed on.
-        max_bit_flips: the share of bits that may be others than float32's.
-        max_mAP_drop: how much lower than float32's the mAP may be.
-        threads: of onnxruntime.
+        calibration: the number of training images for calibration and for measuring the speed.
+        max_bit_flips: the share of bits that may differ from float32's.
+        max_mAP_drop: by how much the mAP may be lower than float32's.
+        threads: onnxruntime's threads.
         progress: shows the batches.
 
     Raises:
         ExportError: onnxruntime cannot convert this backbone, or the result gives logits that are not finite.
-        DataError: an image cannot be read any more.
+        DataError: an image can no longer be read.
     """
     training = images.read(images.parts["train"].ids[:calibration])
     backbone = shrink(joined.graph, precision=precision, images=training)
     encoder = join_head(backbone, joined.head, _rename(joined.contract, backbone, precision))
-    limits = cost.Limits(max_bit_flips, max_mAP_drop)
+    limits = cost.CostLimits(max_bit_flips, max_mAP_drop)
     gallery, query = images.sample("gallery", cost.GALLERY), images.sample("query", cost.QUERY)
     found = cost.judge(
         joined.encoder, encoder, gallery=gallery, query=query, limits=limits, threads=threads, progress=progress
     )
     speed = cost.measure_speed(joined.encoder, encoder, images=training, threads=threads)
     speed |= {"megabytes": encoder.ByteSize() / 1e6, "megabytes_of_fp32": joined.encoder.ByteSize() / 1e6}
-    return Smaller(encoder=encoder, precision=precision, calibrated=len(training), cost=found, speed=speed)
+    return SmallerEncoder(encoder=encoder, precision=precision, calibrated=len(training), cost=found, speed=speed)
 
 
 def _rename(contract: EncoderContract, graph: onnx.ModelProto, how: str) -> EncoderContract:
-    """The contract of an encoder whose backbone is another graph than the one that made the embeddings.
+    """The contract of an encoder whose backbone is not the graph that made the embeddings.
 
-    Its embeddings are not the stored ones, and the digest of its backbone says so: the stage encode takes the images.
+    The digest of its backbone differs, so that the stage encode uses the images and not the stored embeddings.
     """
     name = f"{contract.backbone} ({how})"
     return replace(contract, backbone=name, backbone_sha256=sha256_bytes(to_bytes(graph)))

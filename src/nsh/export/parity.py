@@ -1,6 +1,6 @@
-"""The gate before an encoder file: does onnxruntime give the codes that torch gives, whatever the batch size?
+"""The parity check before an encoder is written: onnxruntime must give torch's codes at every batch size.
 
-It judges bits, not floats, on real images: a bit is what is shipped. It writes nothing.
+It compares bits on real images, not floats, because bits are what ships. Writes nothing.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ from nsh.export.graph import to_bytes
 from nsh.serving.session import open_session, run_batches
 from nsh.system.progress import Progress, no_progress
 
-IMAGES = 256  # how many images the gate wants
+IMAGES = 256  # images to compare, if there are as many
 BATCH_SIZES = (1, 2, 7, 64)
 MIN_BIT_AGREEMENT = 0.999
 NOISE = ("flipped_bits", "max_flipped_logit", "max_logit_difference", "same_codes_at_every_batch_size")
-"""What hangs on the last bits of a logit, and so on the kernels that onnxruntime chooses for the processor."""
-MAX_FLIPPED_LOGIT = 1e-3  # a bit may differ only where its logit is this close to the threshold 0
+"""Figures that depend on the last bits of a logit, and so on the kernels that onnxruntime chooses by the processor."""
+MAX_FLIPPED_LOGIT = 1e-3  # a bit may differ only if its logit is this close to 0
 
 
 def check(
@@ -39,19 +39,19 @@ def check(
     """Compare an encoder with the torch networks it was exported from.
 
     Args:
-        encoder: what `nsh.export.graph.join_head` returned.
+        encoder: from `nsh.export.graph.join_head`.
         backbone: normalised float32 [n, 3, S, S] to embeddings [n, d].
         head: embeddings [n, d] to logits [n, bits].
-        images: uint8 [n, S, S, 3], real ones, `IMAGES` of them where the data set has as many.
-        threads: of onnxruntime.
+        images: uint8 [n, S, S, 3], real images, `IMAGES` of them if the data set has as many.
+        threads: onnxruntime's threads.
         progress: shows the batch sizes.
 
     Returns:
-        What was measured; `settle` says what of it is the same on every processor.
+        The comparison; `settle` keeps the figures that are the same on every processor.
 
     Raises:
-        ExportError: no image; a logit that is not finite; a code that is not its own logits packed; fewer than
-            `MIN_BIT_AGREEMENT` of the bits equal; or a bit that differs though |logit| >= `MAX_FLIPPED_LOGIT`.
+        ExportError: no image; a logit that is not finite; a code that is not that of its logits; fewer than
+            `MIN_BIT_AGREEMENT` of the bits equal; or a bit that differs with |logit| >= `MAX_FLIPPED_LOGIT`.
     """
     if not len(images):
         raise ExportError("there is no image to compare torch and onnxruntime on: look at the split")
@@ -80,13 +80,13 @@ def check(
 
 
 def settle(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What goes into parity.json: without `NOISE`, and agreement in ten-thousandths, so that one bit is no change."""
+    """The entries of parity.json: without `NOISE`, and agreement in ten-thousandths, so that one bit is no change."""
     kept = {name: value for name, value in report.items() if name not in NOISE}
     return kept | {"bit_agreement": round(report["bit_agreement"], 4)}
 
 
 def tell(report: Mapping[str, Any]) -> str:
-    """What `check` has measured, in one line."""
+    """The result of `check` in one line."""
     return (
         f"{report['bit_agreement']:.4%} of the bits are torch's on {report['images']} images; "
         f"logits differ by {report['max_logit_difference']} at most"
@@ -115,7 +115,7 @@ def _require_finite(logits: NDArray[np.float32], runtime: str) -> None:
 
 
 def require_packed(codes: NDArray[np.uint8], logits: NDArray[np.float32], *, batch: int) -> None:
-    """Make sure that `codes` are `logits`, finite, under the one bit rule.
+    """Make sure that `logits` are finite and `codes` are theirs by the bit rule.
 
     Raises:
         ExportError: they are not.
@@ -141,7 +141,7 @@ def _require_agreement(flips: list[NDArray[np.bool_]], expected: NDArray[np.floa
 
 
 def _largest_flipped(flips: list[NDArray[np.bool_]], expected: NDArray[np.float32]) -> float:
-    """The largest |logit| among torch's bits that flipped; 0 where none did."""
+    """The largest |logit| among torch's bits that flipped; 0 if none did."""
     return float(np.where(np.any(flips, axis=0), np.abs(expected), 0).max())
 
 

@@ -1,7 +1,7 @@
-"""A backbone's graph made smaller: floats of 16 bits, or integers of 8 calibrated on training images.
+"""Converts a backbone's graph to 16-bit floats, or to 8-bit integers calibrated on training images.
 
-Only the backbone: it has nearly all weights and all the time, while the head decides bits and stays in float32. Input
-and output keep their types. It does not judge what that costs (`nsh.export.cost`), and reads no image.
+The backbone has nearly all weights and takes nearly all time; the head, which decides bits, stays in float32. Input and
+output keep their types. It does not measure the loss (`nsh.export.cost` does), and reads no image.
 """
 
 import logging
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from nsh.errors import ExportError
 
 BATCH = 16  # calibration images at once
-STEM_END = "Conv"  # the first one reads the normalised pixels: what it loses, all later layers lose
-NORMALISATION = ("Div", "Sub")  # of pixels, in the float32 that torch normalises in
+STEM_END = "Conv"  # the first one reads the normalised pixels; its errors would affect all later layers
+NORMALISATION = ("Div", "Sub")  # of pixels, in float32 as in torch
 
 
 def shrink(backbone: onnx.ModelProto, *, precision: str, images: NDArray[np.uint8]) -> onnx.ModelProto:
     """Make a backbone of less precision.
 
     Args:
-        backbone: what `nsh.export.graph.export_backbone` returned; it stays as it is.
+        backbone: from `nsh.export.graph.export_backbone`; it is not changed.
         precision: "fp16" or "int8".
         images: uint8 [n, S, S, 3], to calibrate int8 with; fp16 needs none.
 
@@ -56,12 +56,12 @@ def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
     half = OnnxModel(convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked))
     half.topological_sort()  # the conversion appends its casts
     converted: onnx.ModelProto = half.model
-    converted.graph.ClearField("value_info")  # types from before
+    converted.graph.ClearField("value_info")  # outdated types
     return converted
 
 
 def to_integers(model: onnx.ModelProto, images: NDArray[np.uint8]) -> onnx.ModelProto:
-    """Make all layers behind the first one U8S8: activations uint8 for a tensor, weights int8 for each channel.
+    """Make all layers after the first one U8S8: activations uint8 per tensor, weights int8 per channel.
 
     Raises:
         ExportError: there is no image.
@@ -90,13 +90,13 @@ def to_integers(model: onnx.ModelProto, images: NDArray[np.uint8]) -> onnx.Model
 
 
 def _stem(model: onnx.ModelProto) -> list[str]:
-    """Names of the nodes up to the first convolution, which stay float32; of none in a network without one."""
+    """Names of the nodes up to the first convolution, which stay float32; none in a network without convolution."""
     names, kinds = [node.name for node in model.graph.node], [node.op_type for node in model.graph.node]
     return names[: kinds.index(STEM_END) + 1] if STEM_END in kinds else []
 
 
 class _Reader:
-    """Calibration images as onnxruntime's `CalibrationDataReader` has them: dictionaries until None."""
+    """Calibration images in the form of onnxruntime's `CalibrationDataReader`: dictionaries, then None."""
 
     def __init__(self, images: NDArray[np.uint8], *, name: str) -> None:
         self.name = name
@@ -110,7 +110,7 @@ class _Reader:
 
 
 class _quiet:  # noqa: N801 - a context manager
-    """Silence the root logger, through which onnxruntime advises to do what was just done."""
+    """Silence the root logger: onnxruntime logs advice that is already followed."""
 
     def __enter__(self) -> None:
         self.level = logging.root.level

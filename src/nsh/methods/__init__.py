@@ -1,7 +1,7 @@
-"""The methods by name. A new one is one file, one test with an oracle, and one line in `METHODS`.
+"""The methods by name. A new method is one file, one test with an oracle, and one line in `METHODS`.
 
-A method's file is imported when it is asked for, so that a stage depends on the code of its own method alone.
-What methods are made of is in `nsh.objectives`.
+A method's file is imported at its first use, so that a stage depends on the code of its own method alone. The shared
+parts of methods are in `nsh.objectives`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ METHODS = {
 
 
 def create(name: str, parameters: Mapping[str, Any]) -> Method:
-    """The method called `name` with its block of params.yaml.
+    """Make the method `name` with the parameters of its block in params.yaml.
 
     Raises:
         ConfigError: no such method, parameters it does not have, or values that do not go together.

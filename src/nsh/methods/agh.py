@@ -1,15 +1,15 @@
-"""AGH: the smoothest functions on a graph of anchors, cut at 0, or once more on either side of 0.
+"""AGH: the smoothest functions on an anchor graph, cut at 0, and with two layers also on both sides of 0.
 
 Liu, Wang, Kumar, Chang, "Hashing with Graphs", ICML 2011. One layer: a bit is the sign of an eigenvector of the anchor
-graph, and z(x)^T W carries it to new images. Two layers (section 5): half as many eigenvectors y, and for each a second
-bit that parts the positive side at b+ and the negative side at b-. With L = I - A, the cuts make
-f = (y - b+ where y > 0, b- - y elsewhere) as smooth as can be, min f^T L f, at 1^T f = 0. In closed form (derived here,
-equal to the authors' program): b+ + b- = 1+^T L |y| / 1+^T L 1+ and n+ b+ - n- b- = 2 sum of y+, where 1+ marks y > 0.
+graph, and z(x)^T W extends it to new images. Two layers (section 5): half as many eigenvectors y, and for each a second
+bit that divides the positive side at b+ and the negative side at b-. With L = I - A, the cuts make f = (y - b+ where y
+> 0, b- - y elsewhere) as smooth as possible, min f^T L f, at 1^T f = 0. In closed form (derived here, equal to the
+authors' program): b+ + b- = 1+^T L |y| / 1+^T L 1+ and n+ b+ - n- b- = 2 sum of y+, where 1+ marks y > 0.
 
-What we do differently: images have unit length first, as for ITQ. The constant eigenvector is taken out in closed form;
-the authors' program drops all eigenvalues above 0.999 instead, and with them those that tell the parts of a graph of
-several parts apart. Where the positive side is such a part, every pair of cuts is equally smooth (0 / 0): the means of
-the two sides are taken. An odd length leaves out the last second bit.
+Differences: images are normalised to unit length first, as for ITQ. The constant eigenvector is removed in closed form;
+the authors' program drops all eigenvalues above 0.999 instead, and with them those that separate the components of a
+graph. If the positive side is such a component, every pair of cuts is equally smooth (0 / 0), and the means of the two
+sides are taken. For an odd length the last second bit is left out.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ LEAST_CUT = 1e-9  # of edges between the two sides, as a share of all; less is r
 
 
 class TwoLayerHead(AnchorHead):
-    """Bits of both layers: the signs of Y = z(x)^T W, then on which side of its cut each function is."""
+    """Bits of both layers: the signs of Y = z(x)^T W, then the side of each function's cut."""
 
     above: Tensor
     below: Tensor
@@ -39,7 +39,7 @@ class TwoLayerHead(AnchorHead):
 
     @torch.no_grad()
     def set_cuts(self, above: Tensor, below: Tensor) -> None:
-        """Take b+ and b-, float64 [bits // 2] each."""
+        """Set b+ and b-, float64 [bits // 2] each."""
         self.above.copy_(above)
         self.below.copy_(below)
 
@@ -68,7 +68,7 @@ class Agh:
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
         """Draw the anchors from `seed`, build the graph, find its smoothest functions; needs no loop.
 
-        `report` gets one {"epoch": 1, "loss": mean of 1 - eigenvalue}, the roughness tr(Y^T L Y) / n a function.
+        `report` gets one {"epoch": 1, "loss": mean of 1 - eigenvalue}: the roughness tr(Y^T L Y) / n of a function.
 
         Raises:
             TrainingError: fewer different images than anchors, fewer anchors than neighbours, or too many bits.

@@ -1,4 +1,4 @@
-"""CIBHash: contrast the codes of two views, and let a code tell of an image no more than both views share.
+"""CIBHash: contrast the codes of two views, and limit a code to the information that both views share.
 
 Qiu, Su, Ou, Yu, Chen, "Unsupervised Hashing with Contrastive Information Bottleneck", IJCAI 2021. Published: on
 frozen VGG-16 features a hidden layer of 1024 and a layer of one logit a bit; p = sigmoid(logit); b = sign(p - 1/2)
@@ -8,7 +8,7 @@ the second argument without gradient. Adam, 1e-3, batches of 64, 60 epochs on 5,
 leaves open (the shape of the head, where gradients stop, the sum over bits) are those of the authors' code
 (zexuanqiu/CIBHash, MIT).
 
-Ours: embeddings are standardised; epochs are counted on our number of images, and there is no selection among them.
+Differences: embeddings are standardised; epochs refer to our number of images; no epoch is selected.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""CIMON, the head only: pairs are similar or not, as surely as their distance and their clusters say.
+"""CIMON, the head only: targets of pairs, weighted by the confidence from their distance and their clusters.
 
 Luo, Wu, Ma, Chen, Deng, Huang, Hua, "CIMON: Towards High-quality Hash Codes", IJCAI 2021 (arXiv 2010.07804).
 Published, on VGG-16 features of two augmented views of n images, for each view: two images are similar (S = 1) if
@@ -8,13 +8,13 @@ if d <= t, (Phi(d) - Phi(t)) / (1 - Phi(t)) else; and 0 where spectral clusterin
 pair lying in two clusters or a dissimilar one in one. With h = tanh of the logits the loss is the mean of weight
 times (h_i h_j / bits - S)^2, summed over the codes of both views and the targets of both views, so that each view
 also learns the other's, plus 0.3 times NT-Xent of both views' codes at temperature 0.5. SGD, 1e-3, batches of 24, 150
-epochs on 5,000 images (what the text leaves open is from luoxiao12/CIMON, facts only).
+epochs on 5,000 images. Open points are read from luoxiao12/CIMON; no code is copied.
 
-Ours: the backbone is frozen and the head one linear layer on standardised embeddings; Adam instead of SGD. The
-threshold is a share of the pairs, not a distance: 0.1 is VGG's, and of MobileNetV2's pairs on CIFAR-10 not one is so
-near. Targets are those of the first and the last cached view, of at most `images` training images, drawn at random,
-which alone are trained on. Clusters are k-means on the leading eigenvectors of the normalised affinity exp(-|x_i -
-x_j|^2) of unit features, by subspace iteration, where the authors' code rounds the eigenvectors.
+Differences: the backbone is frozen and the head is one linear layer on standardised embeddings; Adam instead of SGD.
+The threshold is a share of the pairs, not a distance: 0.1 is for VGG, and no pair of MobileNetV2's features on CIFAR-10
+is so near. Targets are those of the first and the last cached view. At most `images` training images, drawn at random,
+are used. Clusters are k-means on the leading eigenvectors of the normalised affinity exp(-|x_i - x_j|^2) of unit
+features, by subspace iteration; the authors' code rounds the eigenvectors.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Cimon(GradientMethod):
 
 
 class CimonObjective(Objective):
-    """Both views' codes against both views' targets + weight * NT-Xent."""
+    """Loss of both views' codes with both views' targets + weight * NT-Xent."""
 
     first_guide: Tensor
     second_guide: Tensor
@@ -86,7 +86,7 @@ class CimonObjective(Objective):
         self.weight = parameters.contrast
         self.temperature = parameters.temperature
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, semantic and contrast of two views of the images in `rows`."""
         codes = self.head(torch.cat([first, second])).tanh().chunk(2)
         guides = [one[rows][:, rows] for one in (self.first_guide, self.second_guide)]
@@ -107,7 +107,7 @@ def consistency(codes: Tensor, guides: Tensor) -> Tensor:
 
 
 def guide(features: Tensor, *, similar: float, clusters: int, seed: int) -> Tensor:
-    """Target times weight of all pairs.
+    """The targets of all pairs, times their weights.
 
     Args:
         features: one view of n images, float32 [n, dim].
@@ -178,8 +178,8 @@ def spectral_vectors(distances: Tensor, *, count: int, seed: int) -> Tensor:
 
     Args:
         distances: cosine distances, float32 [n, n].
-        count: how many.
-        seed: of the subspace iteration's start; it settles the basis, not the span.
+        count: the number of eigenvectors.
+        seed: of the subspace iteration's start; it decides the basis, not the span.
 
     Returns:
         float64 [n, count].

@@ -1,13 +1,13 @@
-"""CroVCA: each view's bits are the other view's labels, and the codes' volume keeps them apart.
+"""CroVCA: each view's bits are the other view's labels, and a coding rate keeps codes apart.
 
 Moummad, Zaher, Goeau, Joly, "Image Hashing via Cross-View Code Alignment in the Age of Foundation Models", arXiv
 2510.27584, 2025. Published, without labels: on frozen embeddings a hidden layer as long as the embedding, a layer of
-one logit a bit and a batch normalisation; binary cross entropy of each view's logits with the other view's bits;
-minus, weighted 0.1, the coding rate 1/2 logdet(I + d / (n eps) V^T V) of the logits' rows at unit length, eps = 0.05,
-times (d + n) / (d n). AdamW, 1e-3 falling to 0, batches of 256, 5 epochs. The weight, the factor and the schedule
-were read off the authors' code (ilyassmoummad/cross-view-code-alignment, facts only).
+one logit a bit and a batch normalisation; binary cross entropy of each view's logits with the other view's bits; minus,
+weighted 0.1, the coding rate 1/2 logdet(I + d / (n eps) V^T V) of the logits' rows at unit length, eps = 0.05, times (d
++ n) / (d n). AdamW, 1e-3 falling to 0, batches of 256, 5 epochs. The weight, the factor and the schedule are read from
+the authors' code (ilyassmoummad/cross-view-code-alignment); no code is copied.
 
-Ours: embeddings are standardised; Adam at a constant rate and without weight decay; the layers start uniform.
+Differences: embeddings are standardised; Adam with a constant rate and without weight decay; layers start uniform.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class CrovcaObjective(Objective):
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, alignment and coding rate of two views, embeddings float32 [n, dim] each."""
-        one, other = self.head(first), self.head(second)  # each view is normalised by its own batch
+        one, other = self.head(first), self.head(second)  # batch normalisation uses each view's own statistics
         agreement = (alignment(one, other) + alignment(other, one)) / 2
         rate = (coding_rate(one, epsilon=self.epsilon) + coding_rate(other, epsilon=self.epsilon)) / 2
         return {"loss": agreement - self.weight * rate, "alignment": agreement, "coding_rate": rate}

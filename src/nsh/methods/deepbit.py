@@ -1,17 +1,16 @@
-"""DeepBit, the head only: bits that lose little in rounding, are 1 half of the time, and stand the image's turning.
+"""DeepBit, the head only: bits with little rounding error, balanced, and invariant to rotation.
 
-Lin, Lu, Chen, Zhou, "Learning Compact Binary Descriptors with Unsupervised Deep Neural Networks", CVPR 2016.
-Published: VGG-16 with a last layer F of one output a bit, b = (sign F + 1) / 2; the loss is ||(b - 1/2) - F||^2, plus
-||mean_n b - 1/2||^2, plus the squared difference between the codes of an image and of its rotations by up to 10
-degrees. SGD, first 50,000 steps of 1e-3 without and then 5,000 of 1e-4 with the last term, weighted 0.001; in the
-nets that the authors released for CIFAR-10 only the last layer learns, too, with a ReLU behind it, and the last term
-compares its outputs, not bits (kevinlin311tw/cvpr16-deepbit, facts only).
+Lin, Lu, Chen, Zhou, "Learning Compact Binary Descriptors with Unsupervised Deep Neural Networks", CVPR 2016. Published:
+VGG-16 with a last layer F of one output a bit, b = (sign F + 1) / 2; the loss is ||(b - 1/2) - F||^2, plus ||mean_n b -
+1/2||^2, plus the squared difference between the codes of an image and of its rotations by up to 10 degrees. SGD, first
+50,000 steps of 1e-3 without and then 5,000 of 1e-4 with the last term, weighted 0.001. In the networks that the authors
+released for CIFAR-10 only the last layer is trained, too, with a ReLU after it, and the last term compares its outputs,
+not bits (read from kevinlin311tw/cvpr16-deepbit; no code is copied).
 
-Ours: the backbone is frozen; instead of rotations there are the augmented views that every method gets, both views of
-an image in each step; one stage with all terms; norms are summed over the bits and are means over the images; the
-gradient of the sign in the second and third term is that of the identity. None of this looks at other images'
-likeness, so on a frozen backbone it is little more than a random projection with balanced bits: it stands here for
-the table.
+Differences: the backbone is frozen; the augmented views of all methods replace rotations, both views of an image in
+each step; one stage with all terms; norms are summed over bits and averaged over images; the gradient of the sign in
+the second and third term is that of the identity. No term compares different images, so on a frozen backbone it is
+little more than a random projection with balanced bits. It is here for the table.
 """
 
 from dataclasses import dataclass

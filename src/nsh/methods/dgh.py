@@ -1,19 +1,19 @@
-"""DGH: codes of the training images that agree along an anchor graph, found without relaxing them to real numbers.
+"""DGH: codes of the training images that agree along an anchor graph, optimised without relaxation to real numbers.
 
 Liu, Mu, Kumar, Chang, "Discrete Graph Hashing", NIPS 2014. Of all codes B in {-1, 1}^[n, bits] on an anchor graph A,
 
     maximise tr(B^T A B) + rho tr(B^T Y)   where Y^T Y = n I and Y^T 1 = 0   (Eq. 4),
 
-so that images alike get bits alike, and the bits are nearly balanced and uncorrelated, as Y is; with rho near 0 they
-need not be, and the best code of all is a constant. In turns: of given Y, B <- sgn(2 A B + rho Y), an entry whose
-gradient is 0 staying what it is, until none changes; of given B, the best Y in closed form (section 3). A new image
-gets the bits that its neighbours in the graph vote for: sgn(W^T z(x)) with W = Lambda^-1 Z^T B. The start is DGH-R, of
-the paper's two the one that led higher: the smoothest functions H and their eigenvalues Theta, turned by the R that
-maximises tr(R^T Theta H^T B). That is ITQ's problem (`nsh.objectives.closed_forms.rotation`) on H Theta.
+so that similar images get similar bits, and the bits are nearly balanced and uncorrelated, like Y. With rho near 0 this
+does not hold, and a constant is the best code. Two steps alternate. For given Y, B <- sgn(2 A B + rho Y) until no entry
+changes; an entry with gradient 0 stays. For given B, the best Y has a closed form (section 3). A new image gets the
+bits that its neighbours in the graph vote for: sgn(W^T z(x)) with W = Lambda^-1 Z^T B. The start is DGH-R, the better
+of the paper's two: the smoothest functions H and their eigenvalues Theta, rotated by the R that maximises tr(R^T Theta
+H^T B). That is ITQ's problem (`nsh.objectives.closed_forms.rotation`) on H Theta.
 
-What we do differently: images have unit length first, as for ITQ. The paper stops where the objective hardly rises; we
-go on until no code changes. That ends by itself: A is positive semi-definite, so the objective rises with every change.
-All images, those of training too, are encoded as new ones are.
+Differences: images are normalised to unit length first, as for ITQ. The paper stops when the objective hardly rises;
+here the iteration ends when no code changes. It always ends: A is positive semi-definite, so the objective rises with
+every change. All images, including the training images, are encoded like new ones.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from nsh.objectives.heads.linear import unit_features
 from nsh.ranges import Count, Weight
 
 ROTATIONS = 100  # of the start
-LEAST_GRADIENT = 1e-9  # entries of 2 A B are in [-2, 2]; less is rounding, and could turn a bit to and fro for ever
+LEAST_GRADIENT = 1e-9  # entries of 2 A B are in [-2, 2]; less is rounding, and could flip a bit again and again
 LEAST_SINGULAR = 1e-9  # of centred codes, as a share of sqrt(n); less is rounding
 
 
@@ -82,14 +82,14 @@ def start(graph: AnchorGraph, *, bits: int) -> tuple[Tensor, Tensor]:
 
 
 def find_codes(graph: AnchorGraph, code: Tensor, target: Tensor, *, rho: float, seed: int, report: Report) -> Tensor:
-    """Both steps in turns, from B and Y, until the codes stay.
+    """Alternate both steps, from B and Y, until the codes do not change.
 
     Args:
         graph: of n images.
         code: B, ±1, float64 [n, bits].
         target: Y, float64 [n, bits] with Y^T Y = n I and Y^T 1 = 0.
-        rho: how much nearness to Y counts beside the graph, >= 0.
-        seed: of the directions that complete Y where the bits are not independent.
+        rho: the weight of nearness to Y, >= 0.
+        seed: of the directions that complete Y if the bits are not independent.
         report: gets {"epoch": i, "loss": tr(B^T (I - A) B) + rho |B - Y|^2 / 2 (Eq. 3), over n bits}; it never rises.
 
     Returns:
@@ -108,7 +108,7 @@ def find_codes(graph: AnchorGraph, code: Tensor, target: Tensor, *, rho: float, 
 
 
 def climb(graph: AnchorGraph, code: Tensor, pull: Tensor) -> Tensor:
-    """The B-step (section 3.1): signed gradient ascent of tr(B^T A B) + tr(B^T pull) from B, until B stays.
+    """The B-step (section 3.1): signed gradient ascent of tr(B^T A B) + tr(B^T pull) from B, until B does not change.
 
     Args:
         graph: of n images.
@@ -124,10 +124,10 @@ def climb(graph: AnchorGraph, code: Tensor, pull: Tensor) -> Tensor:
 
 
 def nearest_target(code: Tensor, generator: torch.Generator) -> Tensor:
-    """The Y-step (section 3.2): of all Y with Y^T Y = n I and Y^T 1 = 0 one that maximises tr(B^T Y).
+    """The Y-step (section 3.2): a Y with Y^T Y = n I and Y^T 1 = 0 that maximises tr(B^T Y).
 
-    With U S V^T the singular value decomposition of the centred codes it is sqrt(n) U V^T. Where those have not full
-    rank, any directions at right angles to the rest and to 1 take the place of the missing columns of U.
+    With U S V^T the singular value decomposition of the centred codes, Y is sqrt(n) U V^T. If the codes do not have
+    full rank, random directions orthogonal to the other columns and to 1 replace the missing columns of U.
 
     Args:
         code: B, ±1, float64 [n, bits], n > bits.

@@ -1,14 +1,15 @@
-"""GreedyHash, unsupervised: the codes' cosines shall be the features' cosines, through the hard sign.
+"""GreedyHash, unsupervised: the codes' cosines should equal the features' cosines, through the hard sign.
 
 Su, Zhang, Han, Tian, "Greedy Hash: Towards Fast Optimization for Accurate Hash Coding in CNN", NeurIPS 2018, sections
 3.2 to 3.4. Published: one linear layer h on frozen VGG-16 features x, b = sign(h) with the gradient of the identity;
 the loss is the mean of (cos(b_i, b_j) - cos(x_i, x_j))^2 over pairs of images, plus 0.1 times the mean of ||h| -
-1|^3, which keeps the gradient of the identity honest. SGD, 1e-4, batches of 32, 60 epochs, 300 at 16 bits
-(ssppp/GreedyHash, facts only).
+1|^3, which keeps the gradient of the identity accurate. SGD, 1e-4, batches of 32, 60 epochs, 300 at 16 bits (read from
+ssppp/GreedyHash; no code is copied).
 
-Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD, no
-dropout. The features' cosines are those of the features as they come, as published; of a rectified network they are
-all positive, so bits are unbalanced. Centred features balance the bits and retrieve no better (docs/experiments.md).
+Differences: embeddings are standardised before the linear layer; all pairs of a batch are compared; Adam instead of
+SGD; no dropout. As published, the cosines are those of the features without centring. A rectified network's features
+have only positive cosines, so bits are unbalanced. Centred features balance the bits and retrieve no better
+(docs/experiments.md).
 """
 
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class GreedyHashObjective(CleanObjective):
         self.weight = parameters.penalty
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Loss, structure and penalty of embeddings whose codes shall have the cosines of others, float32 [n, dim]."""
+        """Loss, structure and penalty of the embeddings `inputs` with the cosines of `targets`, float32 [n, dim]."""
         hidden = self.head(inputs)
         structure = cosine_structure(straight_through(hidden), targets)
         penalty = (hidden - sign(hidden)).abs().pow(3).mean()

@@ -1,7 +1,7 @@
-"""ITQ: principal directions, rotated until the bits lose least.
+"""ITQ: principal directions, rotated to minimise the rounding error of bits.
 
 Gong, Lazebnik, Gordo, Perronnin, "Iterative Quantization: A Procrustean Approach to Learning Binary Codes for
-Large-Scale Image Retrieval", TPAMI 2013. A closed-form rival: it sees clean features only, no views, no gradient.
+Large-Scale Image Retrieval", TPAMI 2013. A closed form: it uses clean features only, no views and no gradient.
 """
 
 from dataclasses import dataclass

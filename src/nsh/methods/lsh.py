@@ -1,12 +1,12 @@
-"""LSH: on which side of random hyperplanes an image lies.
+"""LSH: the side of random hyperplanes on which an image lies.
 
 Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002, section 3: for a direction drawn from
 the spherical Gaussian, two vectors differ in the bit with probability angle / pi, so that the Hamming distance divided
-by the bits estimates the angle. Nothing is learned; it is the floor that every learned method must leave behind.
+by the bits estimates the angle. Nothing is learned; it is the baseline for all learned methods.
 
-Ours: the hyperplanes go through the mean of the training images, not through 0, and images have unit length. The
-features of a rectified network lie in one orthant, where hardly a hyperplane through 0 parts them; what is estimated is
-the angle as seen from the mean.
+Differences: the hyperplanes go through the mean of the training images, not through 0, and images have unit length. The
+features of a rectified network are in one orthant, which few hyperplanes through 0 divide. The estimated angle is the
+one at the mean.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Lsh:
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
         """Draw the hyperplanes from `seed`; needs no loop.
 
-        `report` gets one {"epoch": 1, "loss": rounding error}, though nothing was done about it.
+        `report` gets one {"epoch": 1, "loss": rounding error}, which LSH does not minimise.
         """
         features = unit_features(data)
         mean = features.mean(dim=0)

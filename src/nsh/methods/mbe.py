@@ -1,15 +1,15 @@
-"""MBE, better known as Bi-half: every bit is 1 for exactly half of the batch.
+"""MBE, also known as Bi-half: every bit is 1 for exactly half of the batch.
 
-Li, van Gemert, "Deep Unsupervised Image Hashing by Maximizing Bit Entropy", AAAI 2021. Published: one linear layer u
-on frozen VGG-16 features x; the bi-half layer sorts every bit over the batch and makes the upper half +1, the lower
-half -1 (the optimal transport of u to a fair coin, section 3.2); its backward pass hands on the gradient plus gamma
-times (u - b), gamma = 6, divided by the number of entries. The loss is GreedyHash's mean of (cos(b_i, b_j) - cos(x_i,
-x_j))^2. The code of an image is sign(u). SGD, 1e-4, a tenth of it every 120 epochs, batches of 32, 300 epochs
-(liyunqianggyn/Deep-Unsupervised-Image-Hashing, facts only).
+Li, van Gemert, "Deep Unsupervised Image Hashing by Maximizing Bit Entropy", AAAI 2021. Published: one linear layer u on
+frozen VGG-16 features x; the bi-half layer sorts every bit over the batch and makes the upper half +1, the lower half
+-1 (the optimal transport of u to a fair coin, section 3.2); its backward pass gives the gradient plus gamma times (u -
+b), gamma = 6, divided by the number of entries. The loss is GreedyHash's mean of (cos(b_i, b_j) - cos(x_i, x_j))^2. The
+code of an image is sign(u). SGD, 1e-4, a tenth of it every 120 epochs, batches of 32, 300 epochs (read from
+liyunqianggyn/Deep-Unsupervised-Image-Hashing; no code is copied).
 
-Ours: embeddings are standardised before the linear layer, all pairs of a batch are compared, Adam instead of SGD (at
-1e-4, the best of three rates, see docs/experiments.md). The features' cosines are those of the features as they come,
-as published; centred ones retrieve no better.
+Differences: embeddings are standardised before the linear layer; all pairs of a batch are compared; Adam instead of SGD
+(at 1e-4, the best of three rates, see docs/experiments.md). As published, the cosines are those of the features without
+centring; centred features retrieve no better.
 """
 
 from dataclasses import dataclass
@@ -42,25 +42,25 @@ class Mbe(GradientMethod):
 
 
 class MbeObjective(CleanObjective):
-    """Cosine structure of the bi-half codes; the layer's gradient does the rest."""
+    """Cosine structure of the bi-half codes; the layer's gradient balances the bits."""
 
     def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Mbe) -> None:
         super().__init__(head, data)
         self.gamma = parameters.gamma
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """The loss of embeddings whose codes shall have the cosines of others, float32 [n, dim]."""
+        """The loss of the embeddings `inputs` with the cosines of `targets`, float32 [n, dim]."""
         return {"loss": cosine_structure(halve(self.head(inputs), gamma=self.gamma), targets)}
 
 
 def halve(hidden: Tensor, *, gamma: float) -> Tensor:
     """The bi-half layer: +1 for the upper half of every column, else -1.
 
-    Where the number of rows is odd, one more is -1; equal values are parted in the order of their rows.
+    If the number of rows is odd, one more is -1; equal values are divided in the order of their rows.
 
     Args:
         hidden: u, float [n, bits].
-        gamma: how hard the gradient pulls u towards its code.
+        gamma: strength of the gradient's pull of u towards its code.
 
     Returns:
         float [n, bits] of exactly +1 and -1; its gradient reaches u as g + gamma (u - b) / (n bits).

@@ -1,16 +1,16 @@
 """MLS3RDUH, the head only: targets for pairs from cosine and from diffusion over a graph, where the two agree.
 
 Tu, Mao, Wei, "MLS3RDUH: Deep Unsupervised Hashing via Manifold based Local Semantic Similarity Structure
-Reconstructing", IJCAI 2020. Published, on VGG-16 features of n images: each image's neighbours are the 6 % most
-similar by cosine; the graph W joins images that are each other's neighbours, weighted by the cosine; the manifold
-similarity is (1 - a) (I - a D^-1/2 W D^-1/2)^-1, a = 0.99. A neighbour that is also among the 9 % nearest on the
-manifold is similar (1), another neighbour is not (0), and any other pair is as similar as its cosine, as are the
-pairs of an image without edges; either side's word counts, a 1 before a 0. With targets 2 S - 1 the loss is the mean
-over pairs of log cosh(h_i h_j / bits - target), h = tanh of the logits. SGD, 0.04, batches of 128, 150 epochs (what
-the text leaves open is from rongchengtu1/MLS3RDUH, facts only).
+Reconstructing", IJCAI 2020. Published, on VGG-16 features of n images: each image's neighbours are the 6 % most similar
+by cosine; the graph W joins images that are each other's neighbours, weighted by the cosine; the manifold similarity is
+(1 - a) (I - a D^-1/2 W D^-1/2)^-1, a = 0.99. A neighbour that is also among the 9 % nearest on the manifold is similar
+(1), another neighbour is not (0). The similarity of any other pair is its cosine, and so is that of pairs of an image
+without edges. If the two images of a pair disagree, 1 takes precedence over 0, and both over the cosine. With targets 2
+S - 1 the loss is the mean over pairs of log cosh(h_i h_j / bits - target), h = tanh of the logits. SGD, 0.04, batches
+of 128, 150 epochs. Open points are read from rongchengtu1/MLS3RDUH; no code is copied.
 
-Ours: the backbone is frozen and the head one linear layer on standardised embeddings; Adam instead of SGD; the graph,
-which is dense, is that of at most `images` training images, drawn at random, and they alone are trained on.
+Differences: the backbone is frozen and the head is one linear layer on standardised embeddings; Adam instead of SGD.
+The graph is dense, so at most `images` training images, drawn at random, are used.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from nsh.objectives.heads.linear import StandardisedHead
 from nsh.ranges import Count, InnerShare, Positive, PositiveShare, Several
 
 WIDER = 1.5  # neighbours on the manifold to neighbours by cosine
-LEAST = 1e-4  # a cosine that is no more than this joins nobody
+LEAST = 1e-4  # a cosine up to this makes no neighbour
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Mls3rduh(GradientMethod):
 
 
 class Mls3rduhObjective(CleanObjective):
-    """Mean log cosh of what the codes' inner products miss of their targets."""
+    """Mean log cosh of the difference between the codes' inner products and their targets."""
 
     similarities: Tensor
 
@@ -61,7 +61,7 @@ class Mls3rduhObjective(CleanObjective):
         self.register_buffer("similarities", similarities, persistent=False)
 
     def targets(self, rows: Tensor) -> Tensor:
-        """What the inner products of the codes of the images in `rows` shall be, float32 [n, n]."""
+        """The targets of the codes' inner products for the images in `rows`, float32 [n, n]."""
         return self.similarities[rows][:, rows]
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
@@ -77,7 +77,7 @@ def log_cosh(values: Tensor) -> Tensor:
 
 
 def similarity_targets(features: Tensor, *, share: float, alpha: float) -> Tensor:
-    """What the inner product of two images' codes, divided by the bits, shall be.
+    """The target of the inner product of two images' codes, divided by the bits.
 
     Args:
         features: float32 [n, dim].
@@ -94,14 +94,14 @@ def similarity_targets(features: Tensor, *, share: float, alpha: float) -> Tenso
     edges = cosines * (near & near.T)
     linked = edges.sum(dim=1) > 0
     close = among_largest(diffuse(edges, alpha=alpha), int(WIDER * share * len(features)))
-    told = near & linked & linked[:, None]  # of an image without edges the manifold knows nothing
-    similar, different = told & close, told & ~close
+    known = near & linked & linked[:, None]  # images without edges have no manifold similarity
+    similar, different = known & close, known & ~close
     values = cosines.clamp(0, 1).masked_fill(different | different.T, 0).masked_fill(similar | similar.T | itself, 1)
     return 2 * values - 1
 
 
 def diffuse(edges: Tensor, *, alpha: float) -> Tensor:
-    """(1 - a) (I - a D^-1/2 W D^-1/2)^-1; an image without edges is near itself alone.
+    """(1 - a) (I - a D^-1/2 W D^-1/2)^-1; an image without edges is similar to itself alone.
 
     Args:
         edges: W, float32 [n, n] >= 0, symmetric, zero on the diagonal.

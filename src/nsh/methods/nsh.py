@@ -1,19 +1,19 @@
 """NSH: sort the codes' distances softly, gather latents in that order, contrast by rank.
 
-Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022. Its loss is
-`nsh.objectives.sorting.objective`; what the paper's table 3 takes out of it is `nsh.objectives.sorting.ablations`.
-Where the paper's text is open, each reading is a parameter (docs/decisions/0006):
+Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022. The loss is in
+`nsh.objectives.sorting.objective`, the ablations of the paper's table 3 in `nsh.objectives.sorting.ablations`. Readings
+of the paper's open points are parameters (docs/decisions/0006):
 
 - tau_s: the literal reading, `tau_s: d_b` on an affinity in [0, 1], mixes all items almost evenly and trains badly;
   the default is 0.1 on that scale.
-- similarity: cos in Eq. 6 is taken at its word, gathered latents are normalised again; `product` is Alg. 1's einsum.
-- quantiser: L_R is the literal, unsquared norm; `squared` and `mean` are the other two in use.
+- similarity: cos in Eq. 6 is read literally, gathered latents are normalised again; `product` is Alg. 1's einsum.
+- quantiser: L_R is the literal, unsquared norm; `squared` and `mean` are other common forms.
 - hidden: the paper's "top two fully-connected layers" are the two heads, one linear layer each, here on standardised
-  embeddings of a frozen backbone; a hidden layer below both is what the authors' later code has.
+  embeddings of a frozen backbone; the authors' later code has a hidden layer below both.
 - symmetric: the paper sorts view 1 and takes view 2 as anchors; true adds the same with the views exchanged.
 
-Ours, not the paper's: `init: itq` starts the hash head from ITQ's rotated principal directions, so that the first
-sorted lists already mean something; `init: random` is the paper's NSH.
+Not in the paper: `init: itq` starts the hash head from ITQ's rotated principal directions, so that the first sorted
+lists are meaningful; `init: random` is the paper's NSH.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ OBJECTIVES = {"none": NshObjective} | ABLATIONS
 SIMILARITIES = {"cosine": sorted_cosines, "product": sorted_products}
 QUANTISERS = {"norm": quantisation, "squared": squared_quantisation, "mean": mean_quantisation}
 INIT_ITERATIONS = 50  # of ITQ, for `init: itq`
-INIT_SPREAD = 0.5  # standard deviation of the logits it starts with
+INIT_SPREAD = 0.5  # standard deviation of the initial logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,7 @@ class Nsh(GradientMethod):
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> NshObjective:
         """The objective around `head`: NSH's own, or an ablation of it.
 
-        An epoch's record has loss, its two terms (sorted_nce, or what an ablation has instead, and quantisation) and
-        bit_balance.
+        An epoch's record has loss, its two terms (sorted_nce, or an ablation's term, and quantisation) and bit_balance.
         """
         loss = Loss(
             m=self.m,
@@ -111,9 +110,10 @@ class Nsh(GradientMethod):
 
 @torch.no_grad()
 def start_from_itq(head: StandardisedHead, data: TrainingData, *, seed: int) -> None:
-    """Make the logits ITQ's projections of the centred embeddings, small enough for tanh to stay soft.
+    """Make the logits ITQ's projections of the centred embeddings, small enough that tanh does not saturate.
 
-    The projection is learned on embeddings of unit length, as ITQ does, and applied to the embeddings as they are.
+    The projection is learned on embeddings of unit length, as in ITQ, and applied to the embeddings without
+    normalisation.
 
     Raises:
         TrainingError: more bits than features, or all embeddings are equal.

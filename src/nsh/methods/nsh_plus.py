@@ -1,25 +1,25 @@
 """NSH among neighbours: positives from the graph of shared neighbours, lists from a queue. Ours, not published.
 
-What is NSH (Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022; see `nsh.methods.nsh`): bits
-by the sign with the gradient of the identity, items sorted softly by the distance of their codes, SortedNCE on their
+From NSH (Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022; see `nsh.methods.nsh`): bits by
+the sign with the gradient of the identity, items sorted softly by the distance of their codes, SortedNCE on their
 latents in that order.
 
-What is ours:
+New here:
 
-- A pair is a view of an image and a view of one of its neighbours, which share most neighbours with it
-  (`nsh.objectives.graphs.neighbours`), not two views of one image. It is this that brings most.
+- A pair is a view of an image and a view of one of its neighbours, the images that share most neighbours with it
+  (`nsh.objectives.graphs.neighbours`), and not two views of one image. This gives most of the gain.
 - Embeddings are projected on the directions in which images differ and their views do not
-  (`nsh.objectives.closed_forms.whitening`); neighbours are found there, and the hash head starts from there, with a
-  hidden layer.
-- An image's latent is what it is in the first of these directions, and is not learned: the sorted list then tells the
-  codes which images resemble each other. A latent head beside the hash head helped at 16 bits alone
-  (docs/experiments.md).
+  (`nsh.objectives.closed_forms.whitening`). Neighbours are found there, and it is the input of the hash head, which has
+  a hidden layer.
+- An image's latent is its projection on the first of these directions and is not learned, so the sorted list teaches
+the
+  codes which images are similar. A learned latent head helped at 16 bits alone (docs/experiments.md).
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
-  alone ended at chance. L_R, which would pull at bits that are balanced already, is left out.
-- Lists are longer than a batch: a queue holds the codes and latents of the steps before
+  alone ended at chance. L_R is left out, because the bits are balanced already.
+- Lists are longer than a batch: a queue holds the codes and latents of former steps
   (`nsh.objectives.sorting.sorted_queue`).
-- The loss is symmetric: either side of a pair is the anchor once.
+- The loss is symmetric: each side of a pair is the anchor once.
 """
 
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.closed_forms.whitening import discriminant_directions
 from nsh.objectives.contrast import ntxent
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.graphs.neighbours import share_neighbours
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.noise import Noise
 from nsh.objectives.sorting.softsort import affinity
 from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
 from nsh.ranges import Count, Positive, Several, Weight
@@ -50,7 +50,7 @@ SIGHT = 32  # directions, of the most telling, in which neighbours are looked fo
 class WhitenedHead(PerceptronHead):
     """One hidden layer on whitened embeddings, balanced: logits = norm(W relu(V P^T ((x - mean) / scale) + c)).
 
-    The batch normalisation has no scale or shift of its own: in a batch a bit can neither be constant nor grow stiff.
+    The batch normalisation has no learned scale or shift, so that in a batch no bit is constant and no logit saturates.
     """
 
     directions: Tensor
@@ -63,7 +63,7 @@ class WhitenedHead(PerceptronHead):
 
     @torch.no_grad()
     def fit_inputs(self, data: TrainingData) -> None:
-        """Take mean and scale, then the directions of standardised training images.
+        """Fit mean and scale, then the directions of standardised training images.
 
         Raises:
             TrainingError: all training images have the same embedding.
@@ -115,14 +115,14 @@ class NshPlus(GradientMethod):
         """A fresh objective on whitened embeddings.
 
         Raises:
-            TrainingError: there is one image, or one embedding.
+            TrainingError: there is one image, or all embeddings are equal.
         """
         if len(data.features) < 2:
             raise TrainingError("found 1 training image, which has no neighbour: raise split.train")
         return super().objective(data, bits=bits, seed=seed)
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
-        """The objective around `head`, among the neighbours that are found in what it whitens."""
+        """The objective around `head`, with neighbours found in its whitened embeddings."""
         neighbours = find_neighbours(head, data, count=self.neighbours)
         return NshPlusObjective(head, self, views=data.views, neighbours=neighbours, seed=seed)
 
@@ -147,29 +147,29 @@ class NshPlusObjective(Objective):
         self.head = head
         self.d_z = min(parameters.d_z, parameters.directions, head.dim)
         self.queue = Queue(parameters.queue, bits=head.bits, d_z=self.d_z)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
         self.loss = parameters
         self.views = views
         self.register_buffer("neighbours", neighbours, persistent=False)
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The terms of a view of the images in `rows` and one of a neighbour each; the images' other view is left."""
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The terms of a view of the images in `rows` and a view of one neighbour each; `second` is not used."""
         terms: dict[str, Tensor] = self(first, self.draw_neighbours(rows).to(first.device))
         return terms
 
     def tune(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The terms of a view of the images in `rows` and one of a neighbour each."""
+        """The terms of a view of the images in `rows` and a view of one neighbour each."""
         terms: dict[str, Tensor] = self(first, second)
         return terms
 
     def partners(self, rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-        """Any neighbour of each image in `rows`, int64 [n]."""
+        """A random neighbour of each image in `rows`, int64 [n]."""
         neighbours: NDArray[np.int64] = self.neighbours.cpu().numpy()
         return neighbours[rows, generator.integers(neighbours.shape[1], size=len(rows))]
 
     def draw_neighbours(self, rows: Tensor) -> Tensor:
-        """Any view of any neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""
-        which, view = self.draws.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
+        """A random view of a random neighbour of each image in `rows`, int64 [n]: float32 [n, dim]."""
+        which, view = self.noise.uniform(2, len(rows)).double().cpu()  # as double a number below 1 stays below 1
         chosen = self.neighbours[rows, (which * self.neighbours.shape[1]).long().to(rows.device)]
         read = self.views[chosen.cpu().numpy(), (view * self.views.shape[1]).long().numpy()]
         return torch.from_numpy(read).float()
@@ -186,7 +186,7 @@ class NshPlusObjective(Objective):
         return {"loss": contrast + self.loss.sorting * sorted_nce, "sorted_nce": sorted_nce, "contrast": contrast}
 
     def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
-        """SortedNCE of the lists of queries, codes [n, bits], over codes and latents of a batch and of the queue."""
+        """SortedNCE of the queries' lists, codes [n, bits], over codes and latents of the batch and of the queue."""
         codes, latents = self.queue.after(*batch)
         scores, most = affinity(queries, codes), codes.shape[1] + 1
         cosines, ranks = level_cosines(scores, latents, anchors, tau_s=self.loss.tau_s, most=most)

@@ -1,10 +1,10 @@
 """PCAH: the signs of the principal components.
 
-The unsupervised end of Wang, Kumar, Chang, "Semi-Supervised Hashing for Scalable Image Retrieval", CVPR 2010: bits of
+The unsupervised case of Wang, Kumar, Chang, "Semi-Supervised Hashing for Scalable Image Retrieval", CVPR 2010: bits of
 greatest variance, uncorrelated, are relaxed to the leading eigenvectors of the covariance, and cut at the mean. It is
-ITQ without the rotation ("PCA-Direct" there), and shows what the rotation is worth.
+ITQ without the rotation ("PCA-Direct" there), and shows the gain of the rotation.
 
-Ours: images have unit length first, as for ITQ.
+Differences: images are normalised to unit length first, as for ITQ.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Pcah:
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
         """Find the principal directions; needs neither loop nor seed.
 
-        `report` gets one {"epoch": 1, "loss": rounding error}, which ITQ would go on to lower.
+        `report` gets one {"epoch": 1, "loss": rounding error}, which ITQ would minimise.
 
         Raises:
             TrainingError: the training images vary in fewer directions than there are bits.

@@ -1,15 +1,15 @@
-"""SDC: the codes' similarities in the features' order, spread as a Beta distribution is.
+"""SDC: the codes' similarities have the features' order and a Beta distribution.
 
 Ng, Zhu, Hoe, Chan, Zhang, Song, Xiang, "Unsupervised Hashing with Similarity Distribution Calibration", BMVC 2023.
-Features of a network lie close together, and codes that copy their cosines use few of the distances a code could
-have. Published: rank pairs of images by their features' cosine; the k-th of K pairs shall have, as the cosine of its
-relaxed codes v, the (2k - 1) / 2K quantile of Beta(5, 5) stretched to [-1, 1], cut off below 0; the loss is the mean
-absolute difference, plus the quantisation 1 - cos(v, sign v). The head is a hidden layer as long as the embedding,
-then a batch normalisation. Adam, batches of 64, 100 epochs. What the text leaves open (the cut, the absolute value,
-the head) was read off the authors' code (kamwoh/sdc, facts only).
+Features of a network are close together, and codes that copy their cosines use few of the possible distances.
+Published: rank pairs of images by their features' cosine; the target of the k-th of K pairs, for the cosine of its
+relaxed codes v, is the (2k - 1) / 2K quantile of Beta(5, 5) scaled to [-1, 1], cut off below 0. The loss is the mean
+absolute difference, plus the quantisation 1 - cos(v, sign v). The head is a hidden layer as long as the embedding, then
+a batch normalisation. Adam, batches of 64, 100 epochs. Open points (the cut, the absolute value, the head) are read
+from the authors' code (kamwoh/sdc); no code is copied.
 
-Ours: all pairs of a batch are ranked, not half a batch against the other half; embeddings are standardised; the
-hidden layer has a ReLU where theirs has a GELU; fewer epochs. Their variant with a contrastive loss is not here.
+Differences: all pairs of a batch are ranked, not half a batch against the other half; embeddings are standardised; the
+hidden layer has a ReLU where theirs has a GELU; fewer epochs. Their variant with a contrastive loss is left out.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class SdcObjective(CleanObjective):
         self.weight = parameters.quantisation
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Loss, calibration and quantisation of embeddings, ranked by the cosines of others, float32 [batch, dim]."""
+        """Loss, calibration and quantisation of `inputs`, ranked by the cosines of `targets`, float32 [batch, dim]."""
         codes = self.head(inputs)
         difference = calibration(codes, targets, self.quantiles)
         rounding = (1 - functional.cosine_similarity(codes, sign(codes), dim=1)).mean()
@@ -72,7 +72,7 @@ class SdcObjective(CleanObjective):
 
 
 def calibration(codes: Tensor, features: Tensor, quantiles: Tensor) -> Tensor:
-    """Mean |cos(v_i, v_j) - quantile| over pairs i < j, the quantiles given out in the order of cos(x_i, x_j).
+    """Mean |cos(v_i, v_j) - quantile| over pairs i < j, with quantiles assigned in the order of cos(x_i, x_j).
 
     Args:
         codes: relaxed codes v, float [n, bits].

@@ -1,18 +1,17 @@
-"""SGH: bits from which a linear model can draw the image's embedding again.
+"""SGH: bits from which a linear model reconstructs the image's embedding.
 
-Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017 (not the Scalable Graph Hashing of the same
-name). Published: a bit is 1 with probability p = sigmoid(w x + c), drawn as [p > xi] with xi uniform; x is Gaussian
-around a linear image U b of the bits; the loss is the description length, -log p(x, b) + log p(b | x), and its
-gradient passes the draw as if b were p (the paper's distributional derivative, section 3.2). As released: 1/2 ||x' -
-x||^2 + alpha times the cross entropy of the bits + beta/2 (||U||^2 + ||W||^2), alpha = beta = 1e-3, Adam 1e-2,
-batches of 500, 5,000 steps (doubling/Stochastic_Generative_Hashing, facts only). In service xi = 1/2.
+Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017 (not the Scalable Graph Hashing of the same name).
+Published: a bit is 1 with probability p = sigmoid(w x + c), drawn as [p > xi] with xi uniform; x is Gaussian around a
+linear image U b of the bits; the loss is the description length, -log p(x, b) + log p(b | x), and its gradient passes
+the draw as if b were p (the paper's distributional derivative, section 3.2). As released: 1/2 ||x' - x||^2 + alpha
+times the cross entropy of the bits + beta/2 (||U||^2 + ||W||^2), alpha = beta = 1e-3, Adam 1e-2, batches of 500, 5,000
+steps (read from doubling/Stochastic_Generative_Hashing; no code is copied). For encoding, xi = 1/2.
 
-The cross entropy of the bits is -log p(b | x): the release adds what the paper subtracts. Ours follows the release;
-at this weight it is about a fifty-thousandth of the loss.
+The cross entropy of the bits is -log p(b | x): the release adds what the paper subtracts. We follow the release; at
+this weight it is about a fifty-thousandth of the loss.
 
-Ours: x is the standardised embedding, so the decoder's scale is not learned apart. The release draws with xi = 1/2 in
-training as well; here xi is uniform, as the paper has it. Adam's rate is a tenth of theirs, which suits standardised
-embeddings.
+Differences: x is the standardised embedding, so the decoder's scale is not learned separately. The release also trains
+with xi = 1/2; here xi is uniform, as in the paper. Adam's rate is a tenth of theirs, for standardised embeddings.
 """
 
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.objectives.base import Objective, TrainingData
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.noise import Noise
 from nsh.ranges import Count, Positive, Several, Weight
 
 
@@ -50,14 +49,14 @@ class SghObjective(CleanObjective):
     def __init__(self, head: StandardisedHead, data: TrainingData, parameters: Sgh, *, seed: int) -> None:
         super().__init__(head, data)
         self.decoder = nn.Linear(head.bits, head.dim)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
         self.alpha = parameters.alpha
         self.beta = parameters.beta
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Loss, reconstruction, length and size of embeddings from whose bits others are drawn, float32 [n, dim]."""
+        """Loss, reconstruction, length and size; bits of `inputs` reconstruct `targets`, float32 [n, dim]."""
         logits = self.head(inputs)
-        bits = draw_bits(logits, self.draws.uniform(*logits.shape, device=logits.device))
+        bits = draw_bits(logits, self.noise.uniform(*logits.shape, device=logits.device))
         reconstruction = (self.decoder(bits) - self.head.standardise(targets)).square().sum() / (2 * len(inputs))
         length = functional.binary_cross_entropy_with_logits(logits, bits, reduction="sum") / len(inputs)
         weights = self.head.linear.weight, self.decoder.weight

@@ -1,17 +1,17 @@
 """SH: sines along the principal directions, the smoothest first.
 
 Weiss, Torralba, Fergus, "Spectral Hashing", NIPS 2008. The best balanced, uncorrelated code of a similarity graph is a
-graph partition; relaxed, its bits are eigenvectors of the graph's Laplacian. Where images are spread evenly over a box
-[a_1, b_1] x [a_2, b_2] x ..., the limit of those are the products of
+graph partition; relaxed, its bits are eigenvectors of the graph's Laplacian. If images are uniform in a box
+[a_1, b_1] x [a_2, b_2] x ..., the limit of these eigenvectors are the products of
 Phi_k(x) = sin(pi / 2 + k pi (x - a) / (b - a)) along single directions, with eigenvalues
-1 - exp(-(epsilon k pi / (b - a))^2 / 2): monotone in the frequency k pi / (b - a), so epsilon does not matter for the
-order. The paper, section 3: principal directions, a and b the least and the largest projection, the functions of
+1 - exp(-(epsilon k pi / (b - a))^2 / 2), monotone in the frequency k pi / (b - a), so the order does not depend on
+epsilon. The paper, section 3: principal directions; a and b are the least and the largest projection; the functions of
 lowest frequency along one direction each (the sign of a product is the product of the signs: no new bit), cut at 0.
 
-As in the authors' program, min(bits, dim) principal directions take part. With x - a rather than x as the argument
-(the paper's formula leaves the origin out), again as there.
+As in the authors' program, min(bits, dim) principal directions are used, and the argument is x - a (the paper's formula
+leaves the origin out).
 
-Ours: images have unit length first, as for ITQ. A query outside the box meets the sine where it goes on, as published.
+Differences: images are normalised to unit length first, as for ITQ. As published, the sine continues outside the box.
 """
 
 import math

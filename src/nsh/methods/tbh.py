@@ -1,17 +1,17 @@
-"""TBH: an auto-encoder whose latents talk to each other over a graph of the codes.
+"""TBH: an auto-encoder whose latents are mixed by a graph convolution on the codes' similarities.
 
 Shen, Qin, Chen, Yu, Liu, Zhu, Shen, Shao, "Auto-Encoding Twin-Bottleneck Hashing", CVPR 2020. Published, on frozen
 VGG-16 features x: a hidden layer of 1024 (ReLU); from it the bits b = [sigmoid > 1/2] with the sigmoid's gradient,
 and 512 latents z (sigmoid); the graph A_ij = (1 - Hamming / bits)^1.4 of the batch; one graph convolution z' =
 sigmoid(D^-1/2 A D^-1/2 W z); a decoder of one hidden layer of 1024 (ReLU) and, in one version of the code, a ReLU
-behind the last layer as well. The loss is half the squared error, summed, minus what two critics, logistic
-regressions, lose when they tell b from fair coins and z' from uniform noise. Adam, 1e-4, batches of 400, 100,000
-steps (details from ymcidence/TBH, facts only).
+after the last layer as well. The loss is half the squared error, summed, minus the loss of two critics, logistic
+regressions that distinguish b from fair coins and z' from uniform noise. Adam, 1e-4, batches of 400, 100,000
+steps (details read from ymcidence/TBH; no code is copied).
 
-Ours: x is standardised, so the decoder's last layer is linear; encoder and critics descend at once, on one Adam, the
-critics' gradient reversed where it enters the encoder (for Adam the same as two optimisers in lockstep), so that the
-loss that is reported is their sum; about a hundredth of the steps, ten times as large, in smaller batches. That is
-far from the published budget, and so are the results (docs/experiments.md).
+Differences: x is standardised, so the decoder's last layer is linear. One Adam trains encoder and critics together; the
+critics' gradient is reversed where it enters the encoder, which for Adam equals two optimisers in lockstep, and the
+reported loss is their sum. Training has about a hundredth of the steps, ten times as large, in smaller batches. Budget
+and results are far from the published ones (docs/experiments.md).
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.objectives.base import Objective, TrainingData
-from nsh.objectives.draws import Draws
 from nsh.objectives.gradient import CleanObjective, GradientMethod
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.heads.perceptron import PerceptronHead
+from nsh.objectives.noise import Noise
 from nsh.ranges import Count, Positive, Several
 
 POWER = 1.4  # of the similarity on an edge; the paper's
@@ -66,20 +66,20 @@ class TbhObjective(CleanObjective):
         )
         self.code_critic = nn.Linear(head.bits, 1)
         self.latent_critic = nn.Linear(parameters.latent, 1)
-        self.draws = Draws(seed=seed)
+        self.noise = Noise(seed=seed)
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Loss, reconstruction and the critics' of embeddings from which others are made again, float32 [n, dim]."""
+        """Loss, reconstruction and the critics' loss; `inputs` reconstruct `targets`, float32 [n, dim] each."""
         hidden = self.head.hide(self.head.standardise(inputs))
         chance = self.head.linear(hidden).sigmoid()
         bits = (chance.detach() > 0.5).to(chance.dtype) + (chance - chance.detach())
         mixed = self.convolution(self.latent(hidden).sigmoid())
         latents = (normalised_graph(bits) @ mixed).sigmoid()
         reconstruction = (self.decoder(latents) - self.head.standardise(targets)).square().sum() / 2
-        coins = (self.draws.uniform(*bits.shape, device=bits.device) > 0.5).to(bits.dtype)
+        coins = (self.noise.uniform(*bits.shape, device=bits.device) > 0.5).to(bits.dtype)
         critics = criticise(self.code_critic, bits, coins)
         critics = critics + criticise(
-            self.latent_critic, latents, self.draws.uniform(*latents.shape, device=latents.device)
+            self.latent_critic, latents, self.noise.uniform(*latents.shape, device=latents.device)
         )
         return {"loss": reconstruction + critics, "reconstruction": reconstruction, "critics": critics}
 
@@ -100,9 +100,9 @@ def normalised_graph(bits: Tensor) -> Tensor:
 
 
 def criticise(critic: nn.Module, made: Tensor, wanted: Tensor) -> Tensor:
-    """Binary cross entropy of a critic that shall say 0 to `made` and 1 to `wanted`, the mean of both.
+    """Binary cross entropy of a critic with target 0 for `made` and 1 for `wanted`, the mean of both.
 
-    The critic's weights descend on it; `made` gets the gradient reversed, so that who made it climbs.
+    The critic minimises it; the gradient of `made` is reversed, so that its network maximises it.
     """
     fooled, fair = critic(_Reverse.apply(made)), critic(wanted)
     return functional.softplus(fooled).mean() + functional.softplus(-fair).mean()

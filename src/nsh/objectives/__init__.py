@@ -1,8 +1,8 @@
-"""What methods share, by family: the loss functions, graphs, closed forms and heads that a method is made of.
+"""The shared parts of methods, by family: losses, graphs, closed forms and heads. Knows no method by name.
 
-`base` says what a method is, `gradient` runs those that learn by gradient, `draws` is their noise. `sorting`,
-`contrast`, `graphs`, `closed_forms` and `heads` are the families. This room knows no method by name.
-Whoever imports it computes with the fixed kernels of `nsh.system.kernels`.
+`base` defines a method, `gradient` is the base of methods that learn by gradient, `noise` gives them random numbers.
+`sorting`, `contrast`, `graphs`, `closed_forms` and `heads` are the families. Importing this package fixes the kernels
+of torch (`nsh.system.kernels`).
 """
 
 from nsh.system.kernels import fix_kernels

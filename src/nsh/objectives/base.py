@@ -1,6 +1,6 @@
-"""What a method is: training data in, a hash head out.
+"""The definition of a method: from training data to a hash head. Knows no particular method.
 
-It knows no particular method. `Loop` is the training loop that a method is given; `nsh.training` implements it.
+`Loop` is the training loop that a method is given; `nsh.training` implements it.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ Report = Callable[[dict[str, float]], None]  # called once an epoch or iteration
 
 
 class HashHead(nn.Module):
-    """From embeddings float32 [n, dim] to logits float32 [n, bits]; a bit is 1 where its logit is > 0.
+    """From embeddings float32 [n, dim] to logits float32 [n, bits]; a bit is 1 if its logit is > 0.
 
-    Whatever it was fitted with travels in its state dict, so that it exports, encodes and evaluates like any other.
+    Its state dict holds everything that was fitted, so that all heads are exported, encoded and evaluated alike.
     """
 
     def __init__(self, dim: int, bits: int) -> None:
@@ -30,12 +30,12 @@ class HashHead(nn.Module):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What the frozen backbone saw of the training images.
+    """The frozen backbone's features of the training images.
 
     Attributes:
         features: float32 [n, d], of the clean images.
         views: float16 [n, V, d], of V augmented views of each image; may be memory-mapped.
-        rows: int64 [n], where these images stand among all training images; None: they are all, in their order.
+        rows: int64 [n], the rows of these images among all training images; None: all images, in their order.
 
     Raises:
         TrainingError: the shapes do not belong together, or a clean feature is NaN or infinite.
@@ -70,48 +70,48 @@ class TrainingData:
         return int(self.features.shape[1])
 
     def take(self, rows: NDArray[np.int64]) -> "TrainingData":
-        """The images in some of the rows alone, in the order of `rows`, int64 [m]."""
+        """The data of the images in `rows`, int64 [m], in that order."""
         held = rows if self.rows is None else self.rows[rows]
         return TrainingData(self.features[rows], self.views[rows], held)
 
 
 class Objective(nn.Module):
-    """What a gradient method minimises; `head` is the part that outlives the training."""
+    """What a gradient method minimises; only `head` is kept after the training."""
 
     head: HashHead
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The loss of two views of the same n images, float32 [n, d] each: scalars, "loss" first, then its terms."""
+        """The loss of two views of n images, float32 [n, d] each: scalars, "loss" first, then its terms."""
         raise NotImplementedError
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """What the loop over cached views calls: the same, of the images in the data's `rows`, int64 [n]."""
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The loss of two cached views of the images in the data's `rows`, int64 [n]; called by `nsh.training.loop`."""
         terms: dict[str, Tensor] = self(first, second)
         return terms
 
     def tune(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """What the loop over images calls: the same, of views that the network in training has just embedded.
+        """The loss of two views that the network in training has embedded; called by the fine-tuning loop.
 
-        The network learns from both of them, and from nothing else: what an objective has stored is not its doing.
+        Gradients reach the network through both views. Stored features come from the frozen backbone and have none.
 
         Args:
             rows: of the images in `first`, int64 [n].
-            first: a view each of the images in `rows`, float32 [n, d].
-            second: a view each of their `partners`, float32 [n, d].
+            first: a view of each image in `rows`, float32 [n, d].
+            second: a view of each one's partner (see `partners`), float32 [n, d].
         """
-        return self.measure(rows, first, second)
+        return self.cached_loss(rows, first, second)
 
     def partners(self, rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-        """Rows of the images whose view is the second one in `tune`, int64 [n], drawn from `generator`: `rows`."""
+        """Rows of the images of the second views in `tune`, int64 [n], drawn from `generator`; here `rows` itself."""
         return rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long and how fast an objective is minimised (by Adam)."""
+    """Epochs, batch and learning rate of Adam."""
 
     epochs: int
-    batch: int  # images a step; a last incomplete batch is left out
+    batch: int  # images in a step; an incomplete last batch is left out
     learning_rate: float
 
 
@@ -128,7 +128,7 @@ class Loop(Protocol):
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Train; `identity` names everything that the result depends on besides data, schedule and seed."""
+        """Train; `identity` holds everything that the result depends on besides data, schedule and seed."""
         ...
 
 
@@ -138,10 +138,10 @@ class Method(Protocol):
     name: str
 
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
-        """Learn a head; closed-form methods need no loop and leave it alone.
+        """Learn a head; closed-form methods do not use the loop.
 
         Raises:
-            TrainingError: the data or the parameters do not allow it.
+            TrainingError: the method cannot be trained on this data or with these parameters.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""NT-Xent, the contrastive loss of SimCLR. It knows vectors, not what they stand for.
+"""NT-Xent, the contrastive loss of SimCLR. Knows vectors, not their meaning.
 
 Chen, Kornblith, Norouzi, Hinton, "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020,
 Eq. 1.

@@ -1,8 +1,7 @@
-"""What methods that learn by gradient share: their schedule, a standardised head, where they start, how they run.
+"""The base of methods that learn by gradient: schedule, standardised head, initialisation, training. Knows no loss.
 
-It knows no loss. NSH's rivals were published for Caffe's or VGG's raw features and for SGD with various decays; here
-all methods see standardised embeddings of a frozen backbone and are minimised by Adam, so that the losses are compared
-and not the recipes.
+Other methods were published for raw features of Caffe or VGG and for SGD with various decays. Here all methods use
+standardised embeddings of a frozen backbone and Adam, so that losses are compared and not recipes.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from nsh.system.code import code_digest
 
 @dataclass(frozen=True, kw_only=True)
 class GradientMethod:
-    """A method that is an objective and its schedule."""
+    """A method with an objective and a schedule."""
 
     epochs: int
     batch: int
@@ -29,7 +28,7 @@ class GradientMethod:
     name: ClassVar[str]
 
     def fit(self, data: TrainingData, *, bits: int, seed: int, report: Report, loop: Loop) -> HashHead:
-        """Minimise the objective; only its hash head is kept.
+        """Minimise the objective and return its hash head.
 
         `report` gets the objective's terms and bit_balance once an epoch.
 
@@ -45,7 +44,7 @@ class GradientMethod:
         return objective.head.eval()
 
     def objective(self, data: TrainingData, *, bits: int, seed: int) -> Objective:
-        """A fresh objective: standardised on the clean features, its linear layers drawn from `seed`."""
+        """A new objective: standardised on the clean features, its linear layers drawn from `seed`."""
         head = self.head(data.dim, bits)
         head.fit_inputs(data)
         objective = self.build(head, data, seed=seed)
@@ -58,7 +57,7 @@ class GradientMethod:
         return StandardisedHead(dim, bits)
 
     def select(self, data: TrainingData, *, seed: int) -> TrainingData:
-        """The images that are trained on: all of them."""
+        """The images to train on: here all of them."""
         return data
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
@@ -66,15 +65,15 @@ class GradientMethod:
         raise NotImplementedError
 
     def start(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> None:
-        """Set where training starts: here `head` stays as it was drawn."""
+        """Initialise the head: here it stays as it was drawn."""
 
 
 class CleanObjective(Objective):
-    """An objective that copies what the frozen backbone saw of the clean images.
+    """An objective whose targets are the frozen backbone's features of the clean images.
 
-    On cached features it looks at the clean images alone, and leaves the loop's views alone. Where the backbone learns
-    too, the head reads its embeddings, but what shall be copied stays what the frozen one saw: a teacher that neither
-    goes stale nor can be made all alike.
+    On cached features it uses the clean images and ignores the loop's views. If the backbone is trained too, the head
+    reads the step's embeddings, and the targets stay those of the frozen backbone: they cannot change or become all
+    equal.
     """
 
     features: Tensor
@@ -84,7 +83,7 @@ class CleanObjective(Objective):
         self.head: StandardisedHead = head
         self.register_buffer("features", torch.from_numpy(data.features), persistent=False)
 
-    def measure(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    def cached_loss(self, rows: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """The terms of the clean images in `rows`."""
         return self.terms(self.features[rows], self.targets(rows))
 
@@ -95,16 +94,16 @@ class CleanObjective(Objective):
         return {name: (value + other[name]) / 2 for name, value in one.items()}
 
     def targets(self, rows: Tensor) -> Tensor:
-        """What shall be copied of the images in `rows`: their stored features, float32 [n, dim]."""
+        """The targets of the images in `rows`: their stored features, float32 [n, dim]."""
         return self.features[rows]
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """The loss of embeddings of n images, float32 [n, dim]: scalars, "loss" first, then its terms."""
+        """The loss of the embeddings `inputs`, float32 [n, dim]: scalars, "loss" first, then its terms."""
         raise NotImplementedError
 
 
 def draw_images(data: TrainingData, *, count: int, seed: int) -> TrainingData:
-    """At most `count` of the training images, in their order; which ones depends on `seed`."""
+    """At most `count` of the training images, chosen by `seed`, in their order."""
     if len(data.features) <= count:
         return data
     rows = np.sort(np.random.default_rng(seed).permutation(len(data.features))[:count])

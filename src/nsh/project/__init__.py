@@ -1,1 +1,1 @@
-"""A project on disk: where every file of the pipeline lies, and readers of what several rooms read."""
+"""A project on disk: paths of all files of the pipeline, and readers of embeddings and results."""

@@ -1,6 +1,6 @@
-"""data/embed on disk: what the frozen backbone sees of a split. Knows neither networks nor images.
+"""The folder data/embed: the frozen backbone's embeddings of a split. Knows no network and no image.
 
-embed.json                           the header: what the embeddings depend on
+embed.json                           the header: everything the embeddings depend on
 backbone.onnx                        the graph that made them on the CPU
 train.npy, query.npy, gallery.npy    float32 [n, d], in the order of the split
 views.npy                            float16 [n_train, V, d], augmented views of the training images
@@ -25,13 +25,13 @@ Labels = Mapping[str, NDArray[np.bool_] | None]
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The folder, its files and what they hold."""
+    """The folder, its files and their content."""
 
     folder: Path
 
     @property
     def header_path(self) -> Path:
-        """What they depend on."""
+        """The file of the header."""
         return self.folder / "embed.json"
 
     @property
@@ -41,11 +41,11 @@ class Embeddings:
 
     @property
     def views(self) -> Path:
-        """Of the training images."""
+        """The embeddings of the training images' views."""
         return self.folder / "views.npy"
 
     def path(self, part: str) -> Path:
-        """The embeddings of "train", "query" or "gallery"."""
+        """The file with the embeddings of "train", "query" or "gallery"."""
         return self.folder / f"{part}.npy"
 
     @cached_property
@@ -62,30 +62,30 @@ class Embeddings:
         return header
 
     def read(self, part: str) -> NDArray[np.float32]:
-        """The embeddings of a part, float32 [n, d], as a map of the file.
+        """The embeddings of a part, float32 [n, d], mapped from the file.
 
         Raises:
-            DataError: they are not there.
+            DataError: they are missing.
         """
         return _load(self.path(part), in_memory=False)
 
     def read_training(self) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
-        """Features float32 [n, d] of the training images, in memory, and their views float16 [n, V, d], as a map.
+        """Features float32 [n, d] of the training images, in memory, and their views float16 [n, V, d], mapped.
 
         Raises:
-            DataError: they are not there.
+            DataError: they are missing.
         """
         return _load(self.path("train"), in_memory=True), _load(self.views, in_memory=False)
 
     def differences(self, **wanted: object) -> list[str]:
-        """Names of the entries of the header that are not what is `wanted`."""
+        """Names of the header's entries that differ from `wanted`."""
         return [name for name, value in wanted.items() if self.header.get(name) != value]
 
     def require(self, **wanted: object) -> None:
-        """Make sure that the embeddings were made of what is here now, such as images and weights.
+        """Make sure that the header has the `wanted` entries, for example the present images and weights.
 
         Raises:
-            DataError: the header says otherwise.
+            DataError: an entry differs.
         """
         wrong = self.differences(**wanted)
         if wrong:
@@ -95,23 +95,23 @@ class Embeddings:
             )
 
     def has_graph(self, sha256: str) -> bool:
-        """Whether the backbone's file has this digest."""
+        """Whether the backbone's graph has this digest."""
         return sha256_file(self.graph) == sha256
 
 
 def measure_ceiling(
     embeddings: Embeddings, labels: Labels, *, k: int, progress: Progress = no_progress
 ) -> dict[str, float]:
-    """The figures of `nsh.core.metrics.cosine_map`, rounded above the last bits that threads may move.
+    """The figures of `nsh.core.metrics.cosine_map`, rounded so that they do not depend on threads.
 
     Args:
         embeddings: of the split.
-        labels: of "query" and "gallery", bool [n, classes] each, or None where nothing is labelled.
-        k: ranks looked at.
+        labels: of "query" and "gallery", bool [n, classes] each, or None without labels.
+        k: ranks considered.
         progress: shows the blocks of queries.
 
     Returns:
-        Nothing where nothing is labelled.
+        The figures by name; empty without labels.
 
     Raises:
         DataError: there are no embeddings, or labels do not fit them.

@@ -1,6 +1,6 @@
-"""Where every file of a project lies. The one place that spells these paths; it opens no file.
+"""The paths of all files of a project. No other module spells these paths. Opens no file.
 
-dvc.yaml spells them a second time, for DVC.
+dvc.yaml spells them again, for DVC; a test compares the two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class PairFiles:
 
     @property
     def model(self) -> Path:
-        """The folder of the head, the encoder and what is told of them."""
+        """The folder of the head, the encoder and their reports."""
         return self.folder / "models" / self.pair.key
 
     @property
@@ -54,7 +54,7 @@ class PairFiles:
 
     @property
     def backbone(self) -> Path:
-        """What fine-tuning changed in the backbone's state dict."""
+        """The tensors of the backbone that fine-tuning changed."""
         return self.model / "backbone.pt"
 
     @property
@@ -69,7 +69,7 @@ class PairFiles:
 
     @property
     def parity(self) -> Path:
-        """How well the encoder agrees with torch."""
+        """The result of the parity check."""
         return self.model / "parity.json"
 
     @property
@@ -96,36 +96,36 @@ class Project:
 
     @property
     def raw(self) -> Path:
-        """Data sets as published, each in a folder of its own."""
+        """The folder of data sets as published, one folder each."""
         return self.folder / "data" / "raw"
 
     @property
     def weights(self) -> Path:
-        """The backbone's published weights (see `nsh.backbones.weights`)."""
+        """The folder of the backbone's published weights (see `nsh.backbones.weights`)."""
         return self.raw / "weights"
 
     @property
     def split(self) -> Path:
-        """Train, query and gallery (see `nsh.data.split`)."""
+        """The folder of train, query and gallery (see `nsh.data.split`)."""
         return self.folder / "data" / "split"
 
     @property
     def split_header(self) -> Path:
-        """What the split is and how it was drawn."""
+        """The header of the split."""
         return self.split / SPLIT_HEADER
 
     @property
     def embed(self) -> Path:
-        """What the frozen backbone sees (see `nsh.project.embeddings`)."""
+        """The folder of embeddings (see `nsh.project.embeddings`)."""
         return self.folder / "data" / "embed"
 
     @property
     def reports(self) -> Path:
-        """The table and the pictures."""
+        """The folder of the table and the pictures."""
         return self.folder / "reports"
 
     def cache(self, stage: str) -> Path:
-        """Where a stage keeps what is no output."""
+        """A stage's folder for files that are no outputs."""
         return self.folder / CACHE / stage
 
     def of(self, pair: Pair) -> PairFiles:

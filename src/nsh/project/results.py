@@ -1,9 +1,9 @@
-"""What the stage evaluate leaves of a pair, written and read: the one description of metrics/. Judges nothing.
+"""Writes and reads the results of the stage evaluate: the only description of metrics/.
 
 metrics/<method>-<bits>.json      figures by name, and "protocol": how they were measured
-metrics/curves/<method>-<bits>/   a CSV a curve (see `nsh.core.metrics.CURVES`); average_precision.csv, one row a query
-                                  in the order of the codes; nearest.csv, what some queries find, by their rows in
-                                  data/split; history.json, as the stage train left it
+metrics/curves/<method>-<bits>/   a CSV for each curve (see `nsh.core.metrics.CURVES`); average_precision.csv, one row a
+                                  query in the order of the codes; nearest.csv, the nearest items of some queries, by
+                                  rows in data/split; history.json, a copy of the training's
 """
 
 import csv
@@ -23,7 +23,7 @@ from nsh.system.files import read_json, write_json, write_text
 from nsh.system.folders import atomic_folder
 
 HISTORY = "history.json"
-DECIMALS = 12  # of a figure: far below what a query more or less changes, and above a processor's last bits
+DECIMALS = 12  # of a figure: far below the effect of one query, and above a processor's last bits
 Columns = dict[str, NDArray[np.float64]]
 
 
@@ -35,8 +35,8 @@ class Measured:
         pair: which.
         metrics: figures by name.
         protocol: how they were measured.
-        curves: by name, see `nsh.core.metrics.CURVES`; columns without rows where nothing is labelled.
-        average_precision: float64 [queries], in the order of the codes; [0] where nothing is labelled.
+        curves: by name, see `nsh.core.metrics.CURVES`; columns without rows if there are no labels.
+        average_precision: float64 [queries], in the order of the codes; [0] without labels.
         history: one record an epoch, with "epoch" and "loss".
     """
 
@@ -64,18 +64,18 @@ class Measured:
 
 
 def list_tables(files: PairFiles) -> list[Path]:
-    """The CSV of every curve and of the average precisions."""
+    """The CSV files of the curves and of the average precisions."""
     return [_table(files, name) for name in (*CURVES, "average_precision")]
 
 
 def write_measured(files: PairFiles, evaluation: Evaluation, nearest: Table, *, protocol: Mapping[str, Any]) -> None:
-    """Write what was measured of a pair, with a copy of its training's history, and print the figures.
+    """Write a pair's results and a copy of its training's history, and print the figures.
 
     Args:
         files: the pair's.
         evaluation: figures, curves and average precisions.
         nearest: of `nsh.core.metrics.find_examples`, by rows in data/split.
-        protocol: how it was measured.
+        protocol: how the figures were measured.
     """
     average_precision: Table = {"average_precision": evaluation.average_precision}
     written = evaluation.curves | {"average_precision": average_precision, "nearest": nearest}
@@ -90,7 +90,7 @@ def write_measured(files: PairFiles, evaluation: Evaluation, nearest: Table, *, 
 
 
 def read_measured(files: PairFiles) -> Measured:
-    """Read what `write_measured` has written.
+    """Read the results that `write_measured` has written.
 
     Raises:
         DataError: the pair has not been evaluated.
@@ -115,7 +115,7 @@ def read_nearest(files: PairFiles) -> Columns:
 
 
 def read_columns(path: Path) -> Columns:
-    """A table's CSV, column by column: float64, [0] each where there are no rows."""
+    """Read a CSV file column by column: float64; [0] each without rows."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)

@@ -1,4 +1,4 @@
-"""What a report is of, beside the pairs that were measured (`nsh.project.results`)."""
+"""The data set, split and backbone of a report."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from nsh.project.results import Measured
 
 @dataclass(frozen=True)
 class Heading:
-    """What the table is of."""
+    """What the report's figures were measured on."""
 
     data_set: str
     split: Mapping[str, Any]  # split.json
     backbone: Mapping[str, Any]  # embed.json
     k: int
     ceiling: Mapping[str, float]  # of the frozen backbone's float embedding by cosine; empty without labels
-    mode: str  # train.mode: "frozen", or "finetune", where methods that learn by gradient have tuned the backbone
+    mode: str  # train.mode: "frozen", or "finetune" if methods that learn by gradient have trained the backbone
 
 
 def best_pair(measured: Iterable[Measured], *, k: int) -> Measured:
-    """The pair with the highest mAP at k, and without labels the first of the longest codes."""
+    """The pair with the highest mAP at k; without labels, the first with the longest codes."""
     return max(measured, key=lambda item: (item.metrics.get(f"mAP_at_{k}", 0.0), item.bits))

@@ -1,6 +1,6 @@
-"""results.md: the figures of all pairs as tables for people, with the pictures below.
+"""Writes results.md: tables of the figures of all pairs, and the pictures.
 
-Only what was measured is shown; the paper's numbers stand beside ours where data set and metric are the paper's.
+It shows measured figures only, with the paper's numbers beside them if data set and metric are the paper's.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ _TRAINED = {
     "frozen": "frozen",
     "finetune": "fine-tuned by every method that learns by gradient; the float embedding is the frozen one's",
 }
-"""What became of the backbone, by train.mode."""
+"""The description of the backbone, by train.mode."""
 
 
 def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
-    """The report, with the pictures named in `pictures` (of `PICTURES`)."""
+    """The report, with the `pictures`, names of `PICTURES`."""
     parts = ["# Results", _describe(heading), _main_table(measured, heading), _bit_table(measured)]
     parts += [_significance(measured, heading), _paper_section(measured, heading)]
     parts += [
@@ -85,7 +85,7 @@ def _summarise(measured: Sequence[Measured]) -> Summaries:
 
 
 def _mark(figure: str, item: Measured, summaries: Summaries, *, metric: str) -> str:
-    """The best is bold, a tie with it marked; a single query tells nothing."""
+    """Make the best figure bold and mark ties with it; a single query gives no tie."""
     best = find_best(summaries, item.bits, metric=metric)
     if best is None or best == item.method:
         return f"**{figure}**"
@@ -96,7 +96,7 @@ def _mark(figure: str, item: Measured, summaries: Summaries, *, metric: str) -> 
 
 
 def _significance(measured: Sequence[Measured], heading: Heading) -> str:
-    """NSH against its best rival, at each length where both are there."""
+    """NSH against the best other method, at each length that both have."""
     metric = f"mAP_at_{heading.k}"
     if not all(metric in item.metrics and len(item.average_precision) > 1 for item in measured):
         return ""
@@ -129,7 +129,7 @@ def _bit_table(measured: Sequence[Measured]) -> str:
 
 
 def _paper_section(measured: Sequence[Measured], heading: Heading) -> str:
-    """The paper's own table for this data set and metric, ours below it."""
+    """The paper's table for this data set and metric, and our figures below it."""
     metric = f"mAP_at_{heading.k}"
     printed = paper.printed(heading.data_set, metric, table="T1")
     if not printed:
@@ -165,7 +165,7 @@ def _compare_protocol(heading: Heading) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, its first column to the left and the others to the right."""
+    """A table in Markdown; the first column is aligned left, the others right."""
     lines = [header, ["---" if column == 0 else "---:" for column in range(len(header))], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

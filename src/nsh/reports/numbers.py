@@ -1,6 +1,6 @@
-"""results.csv and the charts' CSV: every figure and curve of all pairs in one file each, for machines.
+"""Writes results.csv and the CSV files of charts: the figures and curves of all pairs for other programs.
 
-Curves are merged so that one chart of DVC shows all pairs. Knows nothing of how a table reads.
+Curves are merged so that one DVC chart shows all pairs.
 """
 
 import csv
@@ -14,11 +14,11 @@ from nsh.project.results import Measured
 from nsh.reports import paper
 from nsh.reports.heading import Heading
 
-POINTS = 200  # of a merged curve: as many as a chart can show
+POINTS = 200  # of a merged curve
 
 
 def results_csv(measured: Sequence[Measured], heading: Heading) -> str:
-    """One row a pair and every figure, after one row for the float embedding."""
+    """One row for the float embedding, then one row a pair, with every figure."""
     names = list(dict.fromkeys(name for item in measured for name in item.metrics))
     rows: list[dict[str, Any]] = [{"method": "embedding", **heading.ceiling}] if heading.ceiling else []
     for item in measured:
@@ -29,7 +29,7 @@ def results_csv(measured: Sequence[Measured], heading: Heading) -> str:
 
 
 def merged_curve(measured: Sequence[Measured], curve: str, *, x: str, y: str) -> str:
-    """One CSV of a curve of all pairs, at most `POINTS` rows each: method, bits, x, y. The charts of DVC read it."""
+    """One CSV of a curve of all pairs, at most `POINTS` rows each: method, bits, x, y; for DVC's charts."""
     rows: list[list[Any]] = []
     for item in measured:
         columns = item.curves[curve]
@@ -45,7 +45,7 @@ def merged_training(measured: Sequence[Measured]) -> str:
 
 
 def printed_for(item: Measured, heading: Heading) -> dict[str, float]:
-    """What the paper prints for this very method, length, data set and metric."""
+    """The paper's figures for this method, length, data set and metric."""
     method, found = paper.METHODS.get(item.method, ""), {}
     for metric, table in ((f"mAP_at_{heading.k}", "T1"), (f"P_at_{heading.k}", "T2")):
         value = paper.printed(heading.data_set, metric, table=table).get(method, {}).get(item.bits)
@@ -55,7 +55,7 @@ def printed_for(item: Measured, heading: Heading) -> dict[str, float]:
 
 
 def _spread(count: int) -> list[int]:
-    """All of `count` rows, or `POINTS` at most, evenly spaced in the logarithm of their number, with first and last."""
+    """At most `POINTS` of `count` rows, evenly spaced in the logarithm of their number, including first and last."""
     if count <= POINTS:
         return list(range(count))
     return [int(row) - 1 for row in np.unique(np.geomspace(1, count, POINTS).round())]

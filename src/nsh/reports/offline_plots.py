@@ -1,7 +1,7 @@
-"""The page around the charts of `dvc plots show` and `dvc plots diff`, with the Vega libraries inside it.
+"""The HTML page of `dvc plots show` and `dvc plots diff`, with the Vega libraries in it.
 
-DVC's own page loads them from the internet and is blank without it. `python -m nsh.reports.offline_plots FILE` writes
-a page that carries them, and `plots.html_template` in .dvc/config points at it. It knows nothing of the charts.
+DVC's own page loads them from the internet and is blank without it. `python -m nsh.reports.offline_plots FILE` writes a
+page that contains them; `plots.html_template` in .dvc/config names it. Knows nothing of the charts.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from nsh.system.files import write_text
 
 VEGA_LITE = "5.20"  # of the schema that DVC's chart templates and ours name (v5)
 
-# DVC fills {refresh_tag} and {plot_divs}. Its third placeholder, the links to the internet, is left out on purpose.
+# DVC fills {refresh_tag} and {plot_divs}. Its third placeholder, links to the internet, is left out.
 PAGE = """<!DOCTYPE html>
 <html>
 <head>

@@ -1,7 +1,7 @@
-"""The numbers printed in the paper, as they stand there: paper.csv holds its tables 1 to 3, an empty value is a dash.
+"""The numbers printed in the paper: paper.csv holds its tables 1 to 3; an empty value is a dash.
 
 Source: Yu, Shen, Wang, Zhang and Torr, "Learning to Hash Naturally Sorts", IJCAI 2022, tables 1 (mAP), 2 (P@1000) and
-3 (ablations of NSH on CIFAR-10). Knows nothing of our own results.
+3 (ablations of NSH on CIFAR-10). Knows nothing of our results.
 """
 
 import csv
@@ -24,7 +24,7 @@ METHODS = {
     "tbh": "TBH",
     "cimon": "CIMON",
 }
-QUOTED = ("BGAN", "BinGAN", "HashGAN", "DVB", "DistillHash", "DATE")  # nobody has run these here
+QUOTED = ("BGAN", "BinGAN", "HashGAN", "DVB", "DistillHash", "DATE")  # not run here
 SIZES = {
     "cifar10": (10_000, 50_000),
     "nuswide": (2_100, 193_734),
@@ -34,7 +34,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One printed cell."""
+    """One printed number."""
 
     method: str
     venue: str  # with the year
@@ -47,7 +47,7 @@ class Row:
 
 @cache
 def read_paper() -> tuple[Row, ...]:
-    """All 237 cells, in the paper's order."""
+    """All 237 numbers, in the paper's order."""
     text = files("nsh.reports").joinpath("paper.csv").read_text(encoding="utf-8")
     return tuple(
         Row(
@@ -64,12 +64,12 @@ def read_paper() -> tuple[Row, ...]:
 
 
 def is_ours(method: str) -> bool:
-    """Whether a method of params.yaml is NSH or a variant of it, and not a rival."""
+    """Whether a method of params.yaml is NSH or a variant of it."""
     return method.startswith("nsh")
 
 
 def printed(data_set: str, metric: str, *, table: str) -> dict[str, dict[int, float]]:
-    """The paper's values by method and bits, for our data set's name; empty where the paper has none.
+    """The paper's values by method and bits; empty if the paper has none.
 
     Args:
         data_set: a name of params.yaml.

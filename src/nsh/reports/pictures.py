@@ -1,7 +1,7 @@
-"""The pictures of a comparison: one function draws one figure of all pairs. Reads and writes no files.
+"""Draws the pictures of a comparison; each function draws one figure of all pairs. Reads and writes no files.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart; every pair of them also differs in marker or
-panel. The same numbers give the same bytes (see `to_png`).
+Colours are Okabe and Ito's, for colour-blind readers; methods also differ in marker or panel. The same numbers give the
+same bytes (see `to_png`).
 """
 
 import io
@@ -35,14 +35,14 @@ STYLE: dict[Any, Any] = {
 
 
 def to_png(figure: Figure) -> bytes:
-    """PNG bytes without the name and version of the library that drew them."""
+    """PNG bytes without the name and version of the drawing library."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def draw_all(measured: Sequence[Measured]) -> dict[str, Figure]:
-    """Every figure that the measurements allow, by file name: curves need labels."""
+    """All possible figures by file name; curves need labels."""
     figures = {"precision_at_h2.png": draw_radius_two(measured), "training.png": draw_training(measured)}
     if all(len(item.curves["precision_at_k"]["k"]) for item in measured):
         figures["precision_at_k.png"] = draw_precision_at_k(measured)
@@ -51,7 +51,7 @@ def draw_all(measured: Sequence[Measured]) -> dict[str, Figure]:
 
 
 def draw_precision_at_k(measured: Sequence[Measured]) -> Figure:
-    """Precision over the first k, one panel a code length."""
+    """Precision over the first k, one panel for each code length."""
     with mpl.rc_context(STYLE):
         figure, panels = _panels(measured, rows=1, title="Precision over the first k results")
         for bits, (axes,) in panels.items():
@@ -65,7 +65,7 @@ def draw_precision_at_k(measured: Sequence[Measured]) -> Figure:
 
 
 def draw_precision_recall(measured: Sequence[Measured]) -> Figure:
-    """Two precision-recall curves, one panel a code length: over the ranking, and over the radius of the ball."""
+    """Precision-recall curves over the ranking and over the radius of the ball, one panel for each code length."""
     with mpl.rc_context(STYLE):
         figure, panels = _panels(measured, rows=2, title="Precision and recall")
         for bits, (ranking, lookup) in panels.items():
@@ -82,7 +82,7 @@ def draw_precision_recall(measured: Sequence[Measured]) -> Figure:
 
 
 def draw_radius_two(measured: Sequence[Measured]) -> Figure:
-    """Bars by code length: precision within Hamming radius 2 (where labelled), and how many balls are empty."""
+    """Bars by code length: precision within Hamming radius 2 (with labels), and the share of empty balls."""
     titles = {
         "P_at_H2": "Precision within Hamming radius 2",
         "empty_ball_share": "Queries with nothing within radius 2",
@@ -99,7 +99,7 @@ def draw_radius_two(measured: Sequence[Measured]) -> Figure:
 
 
 def draw_training(measured: Sequence[Measured]) -> Figure:
-    """Loss by epoch, one panel a method (losses of two methods share no scale), shades from short to long codes."""
+    """Loss by epoch, one panel for each method, as their scales differ; shades from short to long codes."""
     methods = list(dict.fromkeys(item.method for item in measured))
     lengths = sorted({item.bits for item in measured})
     shades = mpl.colormaps["viridis"](np.linspace(0.1, 0.85, len(lengths)))
@@ -139,7 +139,7 @@ def _look(place: int) -> dict[str, Any]:
 
 
 def _marks(points: Sequence[float] | NDArray[np.float64]) -> list[int]:
-    """About eight of the points, evenly spaced in their logarithm, to carry a marker."""
+    """About eight of the points for markers, evenly spaced in their logarithm."""
     if len(points) == 0:
         return []
     return [int(place) - 1 for place in np.unique(np.geomspace(1, len(points), 8).round())]
@@ -170,7 +170,7 @@ def _legend(figure: Figure, panels: dict[int, "tuple[Axes, ...]"]) -> None:
 
 
 def outside_legend(figure: Figure, all_axes: "Iterable[Axes]", *, columns: int = 8, **look: Any) -> None:
-    """One legend for the whole figure, of everything that any panel shows, below it, where it covers no data."""
+    """One legend for all panels, below the figure."""
     entries: dict[str, Any] = {}
     for axes in all_axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -1,7 +1,7 @@
-"""The retrieval grid: queries drawn at random, and the nearest images of the gallery beside each.
+"""Draws the retrieval grid: random queries, and the nearest gallery images beside each.
 
-A right answer has a blue frame, a wrong one an orange, crossed frame (seen without colours too); without labels
-frames are grey. Reads no files and searches nothing: images come through a callable.
+A right answer has a blue frame, a wrong one an orange, crossed frame, visible without colours too; without labels
+frames are grey. Reads no files and does no search: a callable gives the images.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 RIGHT, WRONG, NEUTRAL = "#0072B2", "#E66100", "#999999"
 THUMBNAIL = 72  # pixels a side
-GAP = 17  # pixels between two, the distance is written in it
+GAP = 17  # pixels between two images, for the distance
 MARGIN, HEAD = 100, 56  # pixels for the names and for the title
 
 
 @dataclass(frozen=True)
 class Side:
-    """Images that are searched, or searched with."""
+    """Query or gallery images."""
 
     ids: Sequence[str]
     labels: NDArray[np.bool_] | None  # [n, classes]
@@ -35,15 +35,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Line:
-    """One query and what it found, nearest first."""
+    """One query and its nearest gallery images, nearest first."""
 
-    query: int  # row of the images that are searched with
-    found: tuple[int, ...]  # rows of the images that are searched
+    query: int  # row in the query images
+    found: tuple[int, ...]  # rows in the gallery images
     distances: tuple[int, ...]
 
 
 def read_lines(table: Mapping[str, NDArray[np.float64]]) -> list[Line]:
-    """The lines of a table of `nsh.core.metrics.find_examples`, one for each query, in its order."""
+    """The lines of a table from `nsh.core.metrics.find_examples`, one for each query."""
     rows = zip(*(table[name].astype(int).tolist() for name in ("query", "gallery", "distance")), strict=True)
     return [_make_line(query, group) for query, group in groupby(rows, key=lambda row: row[0])]
 
@@ -71,11 +71,11 @@ def draw_grid(
     """Draw queries and the gallery images nearest to each.
 
     Args:
-        query: what is searched with.
-        gallery: what is searched.
+        query: the query images.
+        gallery: the gallery images.
         lines: rows of both, at least one.
         image: from an id to its image.
-        classes: names of the labels, None where there are none.
+        classes: names of the labels, None without labels.
         title: above the grid.
     """
     step, shift = THUMBNAIL + GAP, THUMBNAIL + 3 * GAP
@@ -96,7 +96,7 @@ def draw_grid(
 
 
 def _open_figure(width: int, height: int) -> "tuple[Figure, Axes]":
-    """A figure with room on the left for names, above for a title, and axes that count in pixels from the top left."""
+    """A figure with space for names on the left and a title above, and axes in pixels from the top left."""
     whole = (width + MARGIN, height + HEAD)
     figure = Figure(figsize=(whole[0] / 100, whole[1] / 100))
     axes = figure.add_axes((MARGIN / whole[0], 0, width / whole[0], height / whole[1]))
@@ -109,7 +109,7 @@ _SMALL: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 7.5, "color":
 
 
 def _show(axes: "Axes", image: Image.Image, *, left: int, top: int) -> None:
-    """One thumbnail, cut to its middle square; small images in visible pixels."""
+    """Show a thumbnail, cropped to the central square; small images with visible pixels."""
     side = min(image.size)
     box = ((image.width - side) // 2, (image.height - side) // 2)
     square = image.crop((*box, box[0] + side, box[1] + side))

@@ -1,4 +1,4 @@
-"""All files of a report in one folder, whole or not at all. Knows what belongs in it, not how it is made."""
+"""Writes all files of a report to one folder, atomically."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ def write_reports(folder: Path, measured: Sequence[Measured], heading: Heading, 
         folder: reports/.
         measured: the pairs, in the order they are shown in.
         heading: what they were measured on.
-        retrieval: the drawn grid.
+        retrieval: the figure of the retrieval grid.
     """
     figures = {"retrieval.png": retrieval} | pictures.draw_all(measured)
     with atomic_folder(folder) as new:

@@ -2,7 +2,7 @@
 
     from nsh.serving import Encoder, Filter, Hit, Index
 
-A name is loaded when it is first used, so that whoever only encodes does not wait for what searches.
+A name is imported at its first use, so that encoding does not wait for the imports of searching.
 """
 
 TYPE_CHECKING = False  # typing's constant of this name costs the import of typing; type checkers read both alike

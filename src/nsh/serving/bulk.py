@@ -1,11 +1,10 @@
-"""Encodes files into a folder of codes: shard by shard, on every core, and so that a cut run goes on.
+"""Encodes files into a folder of codes, shard by shard, on every core; an interrupted run continues.
 
-A folder that is there already is brought to what the images are now: by their content, not by their names.
+An existing folder is updated by the content of the images, not by their names.
 
-Several processes, on one machine or many, may share one folder: each encodes its own share of the shards, and
-whichever finds all there declares the folder complete. The codes depend on the images and the encoder alone, not on
-shares, threads, cuts or order; a folder begun for many shares may be cut into more and smaller shards. It does not know
-how files were found nor how codes are searched.
+Several processes, on one or several machines, may share one folder. Each encodes its share of the shards, and the
+process that finds all shards complete writes the header. The codes depend on the images and the encoder alone, not on
+shares, threads, interruptions or order. Does not know how files were found or how codes are searched.
 """
 
 import json
@@ -33,21 +32,21 @@ from nsh.core.manifest import (
     read_document,
 )
 from nsh.errors import ConfigError, DataError
-from nsh.serving.by_content import Encoded, State, cut_batches, encode_batch
+from nsh.serving.arguments import ImageList
+from nsh.serving.by_content import EncodedImage, State, cut_batches, encode_batch
 from nsh.serving.encoder import BATCH, Encoder
-from nsh.serving.sources import ImageList
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_ordered
 
 SHARD_ROWS = 4096
-"""What a run that is cut may lose."""
+"""Images in a shard: what an interrupted run may lose."""
 
 AHEAD = 4
-"""Batches in work or done and waiting, for each thread: none idles while another is slow with the oldest."""
+"""Batches in work or waiting for each thread, so that threads stay busy while one of them is slow."""
 
 ERRORS = "errors.jsonl"
-"""In a complete folder, one line for each image without a code: id and error. Absent if there is none."""
+"""In a complete folder, one line for each image without a code: id and error. Missing if there is none."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,16 @@ class Share:
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is now. Counts are of this share's images but for `gone`; errors are in the ids' order."""
+    """The result of a run. Counts are of this share's images, except `gone`; errors are in the order of ids."""
 
     images: int
     encoded: int  # have a code
-    kept: int  # were there before this run with the same content, and a code or the same error
+    kept: int  # were in the folder with the same content, and a code or the same error
     new: int
-    changed: int  # were there before this run with another content or another error
-    gone: int  # were there before this run and are not among the images
+    changed: int  # were in the folder with another content or another error
+    gone: int  # were in the folder and are not among the images
     errors: list[Entry]
-    complete: bool  # the folder: all shares are there
+    complete: bool  # whether the folder has the codes of all shares
 
 
 def encode_files(
@@ -97,23 +96,23 @@ def encode_files(
     batch: int = BATCH,
     progress: Progress = no_progress,
 ) -> Summary:
-    """Bring `out` to what the images are now, and complete the folder if nothing is missing then.
+    """Update the codes in `out`, and complete the folder if no shard is missing.
 
-    Every image is read and hashed; only one whose content has no code in the folder yet is decoded and encoded, and one
-    that could not be decoded before is tried again.
+    Every image is read and hashed. An image is decoded and encoded only if its content has no code in the folder yet.
+    An image that could not be decoded before is tried again.
 
     Args:
         encoder: opened with the threads to use.
-        images: what to encode; never written to.
+        images: the images to encode; they are only read.
         out: folder of codes (`nsh.core.manifest`), new, or made or begun with the same encoder.
-        share: which part of the work is this process's.
-        batch: images that go through the graph at a time in each thread; memory grows with it.
+        share: this process's part of the work.
+        batch: images that a thread runs through the graph at a time; memory grows with it.
         progress: counts images.
 
     Raises:
-        CodesError: `out` holds something else, or the codes of none of these images.
+        CodesError: `out` holds other files, or codes of none of these images.
         ConfigError: `out` cannot be made.
-        DataError: not one of all the images could be decoded; or `out` lies among the images.
+        DataError: no image at all could be decoded, or `out` is among the images.
     """
     refuse_beside_images(out, images)
     writer, gone = _open_writer(encoder, images, out=out, share=share)
@@ -135,10 +134,10 @@ def encode_files(
 
 
 def refuse_beside_images(out: Path, images: ImageList) -> None:
-    """Make sure that nothing is written among the images.
+    """Make sure that no file is written among the images.
 
     Raises:
-        DataError: `out` is a folder that an image is in or below.
+        DataError: an image is in `out` or below it.
     """
     here, root = out.resolve(), images.root.resolve()
     if not here.is_relative_to(root):
@@ -149,7 +148,7 @@ def refuse_beside_images(out: Path, images: ImageList) -> None:
 
 
 def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share) -> tuple[CodesWriter, int]:
-    """The writer of these images' codes, and how many images have left the folder."""
+    """Open the writer of these images' codes; also return how many images are gone from the folder."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -167,7 +166,7 @@ def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share
 
 
 def _shard_rows(out: Path, images: int, share: Share) -> int:
-    """What the folder was begun with; for a new one, few enough that each share gets something."""
+    """The shard length that the folder was begun with; in a new folder, small enough to give each share a shard."""
     for name in (HEADER, PLAN):
         if (out / name).exists():
             found = read_document(out / name).get("shard_rows")
@@ -175,19 +174,19 @@ def _shard_rows(out: Path, images: int, share: Share) -> int:
     return min(SHARD_ROWS, -(-images // share.of))
 
 
-def _write(writer: CodesWriter, shard: int, encoded: list[Encoded]) -> None:
+def _write(writer: CodesWriter, shard: int, encoded: list[EncodedImage]) -> None:
     codes = [one.code for one in encoded if one.code is not None]
     nothing = np.empty((0, code_bytes(writer.plan.bits)), np.uint8)
     writer.write(shard, [one.entry for one in encoded], np.stack(codes) if codes else nothing)
 
 
 def _complete(writer: CodesWriter) -> bool:
-    """Declare the folder complete if it is; whether it is."""
+    """Write the header if no shard is missing; return whether the folder is complete."""
     with locked(writer.directory):
         if any(writer.pending()):
             return False
         if (writer.directory / HEADER).exists():
-            if (writer.directory / PLAN).exists():  # of a run that was cut after all was done
+            if (writer.directory / PLAN).exists():  # a run was killed between writing the header and deleting the plan
                 (writer.directory / PLAN).unlink()
             return True
         errors = [entry for shard in range(writer.plan.shards) for entry in _failed(writer, shard)]
@@ -205,7 +204,7 @@ def _complete(writer: CodesWriter) -> bool:
 
 
 def _failed(writer: CodesWriter, shard: int) -> Iterable[Entry]:
-    """The shard's images without a code; the manifest is read only if there are any."""
+    """The shard's images without a code; the manifest is read only if there is one."""
     path = codes_path(writer.directory, shard)
     with path.open("rb") as file:
         codes = load_codes(file, path=path)
@@ -216,5 +215,5 @@ def _failed(writer: CodesWriter, shard: int) -> Iterable[Entry]:
 
 
 def quote(image_id: str) -> str:
-    """An id as one line that can be read, whatever characters it is made of."""
+    """An id as one printable line, quoted as JSON."""
     return json.dumps(image_id, ensure_ascii=not image_id.isprintable())

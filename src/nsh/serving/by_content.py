@@ -1,7 +1,7 @@
-"""Codes of files by their content: what has a code in the folder already is read and hashed, and not decoded again.
+"""Codes of files by their content: an image that already has a code in the folder is hashed and not decoded again.
 
-Hashing costs a small share of decoding and encoding, and is the only thing that a copy with the old time and size does
-not deceive. It does not know how shards are written.
+Hashing takes a small share of the time of decoding and encoding. It is reliable where a changed file has the old time
+and size. Does not know how shards are written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,33 +17,33 @@ from nsh.core.codes_writer import CodesWriter
 from nsh.core.former_codes import FormerCodes, Known
 from nsh.core.manifest import Entry
 from nsh.errors import UnreadableImage
+from nsh.serving.arguments import ImageList
 from nsh.serving.encoder import Encoder
-from nsh.serving.sources import ImageList
 from nsh.system.files import sha256_bytes
 
 State = Literal["kept", "new", "changed"]
 
 LARGEST = 1 << 30
-"""Bytes of a file that is read whole; a larger one has no digest, and is decoded from its place every time."""
+"""Bytes of the largest file that is read whole; a larger one has no digest and is decoded from its path every time."""
 
 
-class Encoded(NamedTuple):
-    """One image, done."""
+class EncodedImage(NamedTuple):
+    """The result of one image."""
 
     entry: Entry
-    code: NDArray[np.uint8] | None  # None: the entry says why
+    code: NDArray[np.uint8] | None  # None: the entry has the error
     state: State
 
 
 class Batch(NamedTuple):
-    """Images that go through the graph together, and what the folder knows of them."""
+    """Images that run through the graph together, and their known codes."""
 
     ids: list[str]
     known: Known
 
 
 def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *, length: int) -> Iterator[Batch]:
-    """The images of the shards in order, in batches of at most `length`."""
+    """Cut the images of the shards, in order, into batches of at most `length`."""
     former = FormerCodes(writer.directory, bits=writer.plan.bits)
     for shard in shards:
         ids = [images.ids[row] for row in writer.plan.rows(shard)]
@@ -51,8 +51,8 @@ def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *
         yield from (Batch(ids[start : start + length], known) for start in range(0, len(ids), length))
 
 
-def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[Encoded]:
-    """Encode what is not known. A file is read once: its digest and its code are of the same bytes."""
+def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[EncodedImage]:
+    """Encode the images without a known code. A file is read once: its digest and its code are of the same bytes."""
     codes, digests = batch.known.codes, list[str | None]()
 
     def read_unknown() -> Iterator[bytes | Path]:
@@ -70,17 +70,17 @@ def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[Enco
     ]
 
 
-def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> Encoded:
+def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> EncodedImage:
     code = None if isinstance(result, UnreadableImage) else result
     if code is None:
         entry = replace(entry, status="error", error=str(result))
     former = known.entries.get(entry.id)
-    return Encoded(entry, code, "new" if former is None else "kept" if former == entry else "changed")
+    return EncodedImage(entry, code, "new" if former is None else "kept" if former == entry else "changed")
 
 
 def _read(path: Path) -> bytes | Path:
-    """The content of a file; its path where there is none to be had, of which the encoder says why."""
+    """The content of a file; its path if it cannot be read, so that the encoder reports the error."""
     with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would be read for ever
+        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would never end
             return path.read_bytes()
     return path

@@ -9,15 +9,15 @@ _V1_CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
 
 def cpu_quota(*, system: Path = Path("/")) -> int:
-    """Cores this process may use, >= 1: the least of its affinity and the quotas of its control groups, rounded up.
+    """Cores this process may use, >= 1: the minimum of its affinity and the quotas of its control groups, rounded up.
 
-    A container with `--cpus 2` on a machine of 64 cores has 2; `os.cpu_count()` would say 64, and threads for 64
-    would only be stopped by the kernel most of the time. Control groups of version 1 and 2 are read, the process's
-    own and all above it. (`cpu.max` and `cpu.cfs_quota_us`: Linux, Documentation/admin-guide/cgroup-v2.rst and
-    Documentation/scheduler/sched-bwc.rst.)
+    A container with `--cpus 2` on a machine of 64 cores has 2. `os.cpu_count()` would say 64, and the kernel would stop
+    64 threads most of the time. The process's own control group and all above it are read, of version 1 and 2
+    (`cpu.max` and `cpu.cfs_quota_us`: Linux, Documentation/admin-guide/cgroup-v2.rst and
+    Documentation/scheduler/sched-bwc.rst).
 
     Args:
-        system: where `proc` and `sys` are found.
+        system: the folder that has `proc` and `sys`.
     """
     limits = [quota for folder in _control_groups(system) for quota in (_quota_v2(folder), _quota_v1(folder)) if quota]
     return max(1, min([_affinity(), *(math.ceil(quota) for quota in limits)]))
@@ -30,7 +30,7 @@ def _affinity() -> int:
 
 
 def _control_groups(system: Path) -> Iterator[Path]:
-    """Folders that may hold this process's quota: inside a container the group is often mounted as the root itself."""
+    """Folders that may hold this process's quota; in a container the group is often mounted as the root."""
     mount = system / "sys/fs/cgroup"
     try:
         lines = (system / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -46,7 +46,7 @@ def _control_groups(system: Path) -> Iterator[Path]:
 
 
 def _quota_v2(folder: Path) -> float | None:
-    """Cores of `cpu.max`, "<quota or max> <period>" in microseconds; None where there is no limit."""
+    """Cores of `cpu.max`, "<quota or max> <period>" in microseconds; None without a limit."""
     quota, _, period = _read(folder / "cpu.max").partition(" ")
     return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else None
 

@@ -1,8 +1,7 @@
-"""Groups of images whose codes lie close together, and a page on which a person can judge them.
+"""Groups of images with nearly equal codes, and an HTML report of them.
 
-Two images belong to one group if a chain of images joins them, each within the radius of the next: so every image is
-in one group at most, and the two ends of a long chain may be further apart than the radius.
-Knows nothing of encoders or indexes.
+Two images belong to one group if a chain of images joins them, each within the radius of the next. So every image is in
+one group at most, and the ends of a long chain may be further apart than the radius. Knows no encoder and no index.
 """
 
 import base64
@@ -25,32 +24,32 @@ from nsh.system.progress import Progress, no_progress
 
 SHOWN_GROUPS = 200
 SHOWN_IMAGES = 24
-"""Of each group; a page of thousands of pictures helps nobody."""
+"""Of each group; a page of thousands of images is of no use."""
 
 BITS_PER_RADIUS = 16
-"""One bit in so many is what re-saving flips at most: 98 % of JPEGs saved anew at quality 50 and 99 % of those halved
-in size stay within, and hardly two different photographs do (`benchmarks/resaving.py`)."""
+"""The default radius is one bit in this many. 98 % of JPEGs saved again at quality 50, and 99 % of those halved in
+size, are within it, and hardly two different photographs are (`benchmarks/resaving.py`)."""
 
 _SIDE = 160  # pixels of a thumbnail
 
 
 class Group(NamedTuple):
-    """Images that are near each other, ordered by (distance, row)."""
+    """Similar images, ordered by (distance, row)."""
 
     rows: list[int]
-    distances: list[int]  # of each to the group's lowest row, in bits
+    distances: list[int]  # from each image to the group's lowest row, in bits
 
 
 def default_radius(bits: int) -> int:
-    """Bits that copies of one image, saved anew or resized, differ by at most, for codes of `bits` bits."""
+    """Bits by which copies of one image, saved again or resized, differ at most, for codes of `bits` bits."""
     return bits // BITS_PER_RADIUS
 
 
 def find_groups(codes: NDArray[np.uint8], *, radius: int, progress: Progress = no_progress) -> list[Group]:
-    """All groups of two or more, ordered by their lowest row.
+    """Find all groups of two or more images, ordered by their lowest row.
 
-    Every pair is looked at once: n^2 / 2 distances, of which a core does about a billion a second. Memory is a few
-    bytes an image, however many pairs there are.
+    Every pair is compared once: n^2 / 2 distances; a core computes about a billion a second. Memory is a few bytes an
+    image, whatever the number of pairs.
 
     Args:
         codes: uint8 [n, bytes], packed.
@@ -74,9 +73,9 @@ def find_groups(codes: NDArray[np.uint8], *, radius: int, progress: Progress = n
 
 
 def _flood(words: NDArray[np.uint64], alone: NDArray[np.bool_], first: int, *, radius: int) -> list[int]:
-    """The rows that chains join to `first`, all of them above it: those below are in their groups by now."""
+    """The rows that chains join to `first`; all are above it, because lower rows already have their groups."""
     found = [first]
-    for row in found:  # grows as it is walked
+    for row in found:  # grows while the loop runs
         near = np.flatnonzero((_distances(words, row, first + 1) <= radius) & alone[first + 1 :]) + first + 1
         alone[near] = False
         found.extend(near.tolist())
@@ -107,14 +106,14 @@ def write_report(
     max_pixels: int = MAX_PIXELS,
     progress: Progress = no_progress,
 ) -> None:
-    """Write one HTML file that needs no other: small pictures, names and distances, the largest groups first.
+    """Write one self-contained HTML file: thumbnails, names and distances, the largest groups first.
 
     Args:
-        path: the file; replaced once the new one is whole.
+        path: the file; replaced atomically.
         groups: from `find_groups`.
         root: `root / ids[row]` is the image of a row.
-        ids: names as they are shown.
-        radius: what the groups were found with.
+        ids: names to show.
+        radius: the radius of the groups, in bits.
         max_pixels: width x height of an image that is shown.
         progress: counts groups.
     """

@@ -1,10 +1,10 @@
 """The production encoder: one ONNX file turns images into packed codes, with onnxruntime, numpy and Pillow alone.
 
-All it needs to know it reads from the file's own contract. It does not know where codes are kept or searched.
+It reads all settings from the file's contract. Does not know where codes are stored or searched.
 
-Each thread decodes a batch and runs it through the graph on one core, so decoding (Pillow works outside of Python's
-lock) overlaps inference, no thread spins waiting for another inside an operator, and no code depends on the number of
-threads. On CUDA one thread at a time has the device while the others decode.
+Each thread decodes a batch and runs it through the graph on one core. So decoding, for which Pillow releases Python's
+lock, overlaps inference; no thread spins inside an operator; and no code depends on the number of threads. On CUDA one
+thread at a time uses the device while the others decode.
 """
 
 import threading
@@ -32,13 +32,13 @@ from nsh.system.threads import map_ordered
 
 OUTPUTS = ["code", "logit", "embedding"]
 BATCH = 16
-"""Images that go through the graph at a time: more are no faster on a CPU, and each thread holds its own batch."""
+"""Images that run through the graph at a time: more are no faster on a CPU, and each thread holds a batch."""
 
 _GUARDS = 64  # locks that Pillow images share by their address
 
 
 class Outputs(NamedTuple):
-    """What the graph gives for n images."""
+    """The graph's outputs for n images."""
 
     code: NDArray[np.uint8]  # [n, ceil(bits / 8)], packed
     logit: NDArray[np.float32]  # [n, bits]
@@ -46,10 +46,10 @@ class Outputs(NamedTuple):
 
 
 class Encoder:
-    """An encoder file, opened. Several threads may use one at once.
+    """An opened encoder file. Several threads may use it at once.
 
     Attributes:
-        contract: what the file says about itself.
+        contract: the file's metadata.
         sha256: of the file; codes of two encoders are comparable only if these are equal.
         dim: length of an embedding.
         device: "cpu" or "cuda": where it runs.
@@ -70,14 +70,14 @@ class Encoder:
         Args:
             path: the ONNX file.
             threads: cores to use, >= 1; None: all that this container may use (`cpu_quota`).
-            device: `cpu`, `cuda`, `cuda:<n>`, or `auto`: CUDA where this onnxruntime has it, else the CPU.
-            allow_cpu: where CUDA is asked for and not given, run on the CPU instead of raising; `device` says so.
-            max_pixels: width x height of an image, >= 1; a larger one is unreadable. Each thread decodes one at a time,
-                in 4 to 8 bytes a pixel.
+            device: `cpu`, `cuda`, `cuda:<n>`, or `auto`: CUDA if this onnxruntime supports it, else the CPU.
+            allow_cpu: if CUDA is not available, run on the CPU instead of raising; `device` says so.
+            max_pixels: largest width x height of an image, >= 1; a larger one is unreadable. Each thread decodes one
+                image at a time, in 4 to 8 bytes a pixel.
 
         Raises:
-            CodesError: there is no such file, or it is no encoder made by `nsh` for this version.
-            ConfigError: `threads` or `device` is not to be had.
+            CodesError: there is no such file, or it is no encoder that this version of `nsh` reads.
+            ConfigError: `threads` is below 1, or the device is not available.
         """
         path = Path(path)
         self._max_pixels = max_pixels
@@ -116,15 +116,15 @@ class Encoder:
         return Outputs(*(np.concatenate(arrays) for arrays in zip(*outputs, strict=True)))
 
     def encode(self, images: Iterable[ImageSource], *, batch: int = BATCH) -> NDArray[np.uint8]:
-        """Encode images, all of them or none: uint8 [n, ceil(bits / 8)] in their order.
+        """Encode all images: uint8 [n, ceil(bits / 8)] in their order.
 
         Args:
-            images: paths, bytes of files, Pillow images and arrays, mixed as you like.
-            batch: images that go through the graph at a time, >= 1; `threads + 1` batches at most are held in memory.
+            images: paths, bytes of files, Pillow images and arrays, in any mixture.
+            batch: images that run through the graph at a time, >= 1; at most `threads + 1` batches are in memory.
 
         Raises:
-            UnreadableImage: names the first image that cannot be decoded; `encode_each` goes on instead.
-            CodesError: `images` is one image.
+            UnreadableImage: names the first image that cannot be decoded; `encode_each` continues instead.
+            CodesError: `images` is a single image.
             ConfigError: `batch` is less than 1.
         """
         codes = []
@@ -137,21 +137,21 @@ class Encoder:
     def encode_each(
         self, images: Iterable[ImageSource], *, batch: int = BATCH
     ) -> Iterator[NDArray[np.uint8] | UnreadableImage]:
-        """Encode images one after the other as they come: for each its code, uint8 [ceil(bits / 8)], or its error.
+        """Encode images one after the other: yield each one's code, uint8 [ceil(bits / 8)], or its error.
 
-        Arguments as in `encode`. An image that cannot be decoded costs no other image its code.
+        Arguments as in `encode`. An image that cannot be decoded does not affect the others.
         """
         if isinstance(images, str | bytes | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim < 4):
             raise CodesError("found one image where several are expected: put it in a list")
         if batch < 1:
             raise ConfigError(f"found batch = {batch}: at least 1 image is needed")
-        if isinstance(images, Sized):  # few images are shared out evenly rather than left to one thread
+        if isinstance(images, Sized):  # divide few images evenly among the threads
             batch = max(1, min(batch, -(-len(images) // self.threads)))
         for results in map_ordered(self._pool, self.encode_batch, _cut(images, batch), ahead=self.threads + 1):
             yield from results
 
     def encode_batch(self, sources: Iterable[ImageSource]) -> list[NDArray[np.uint8] | UnreadableImage]:
-        """Encode one batch in the thread that calls: for each image its code, or its error, as `encode_each` does."""
+        """Encode one batch in the calling thread: each image's code or error, as `encode_each` does."""
         prepared = [self._prepare(source) for source in sources]
         readable = [image for image in prepared if not isinstance(image, UnreadableImage)]
         codes = iter(self._infer(np.stack(readable)).code if readable else ())
@@ -162,7 +162,7 @@ class Encoder:
             return Outputs(*self._session.run(OUTPUTS, {"image": batch}))
 
     def _prepare(self, source: ImageSource) -> NDArray[np.uint8] | UnreadableImage:
-        # Pillow decodes an opened image when it is first used, and the same one may be in two places of a list.
+        # Pillow decodes an opened image at its first use, and a list may hold the same image twice.
         guard = self._guards[id(source) // 16 % _GUARDS] if isinstance(source, Image.Image) else nullcontext()
         try:
             with guard:
@@ -178,7 +178,7 @@ class Encoder:
 
 
 def _open(path: Path, device: str, *, allow_cpu: bool) -> ort.InferenceSession:
-    """A session of one thread: the encoder's own threads call it at once."""
+    """A session with one thread; the encoder's own threads call it in parallel."""
     try:
         return open_session(path, threads=1, device=device)
     except ConfigError:

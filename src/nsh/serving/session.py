@@ -1,7 +1,4 @@
-"""One way to open an ONNX file with onnxruntime and to run it: explicit threads and device, one sentence on failure.
-
-Knows nothing of images, codes or contracts.
-"""
+"""Opens and runs ONNX files with onnxruntime, with explicit threads and device. Knows no image, code or contract."""
 
 import warnings
 from collections.abc import Sequence
@@ -24,12 +21,12 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
 
     Args:
         model: an ONNX file, or its bytes.
-        threads: threads inside one operator, >= 1. Said aloud because onnxruntime would otherwise count
-            the host's cores, not the container's, and because equal results are promised for equal threads only.
-        device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA where this onnxruntime has it, else the CPU.
+        threads: threads inside one operator, >= 1. Required, because onnxruntime would count the host's cores, not the
+            container's, and because results are equal only for equal threads.
+        device: "cpu", "cuda", "cuda:<n>", or "auto": CUDA if this onnxruntime supports it, else the CPU.
 
     Raises:
-        ConfigError: fewer than one thread, an unknown device, or CUDA asked for and not given.
+        ConfigError: fewer than one thread, an unknown device, or CUDA is not available.
         CodesError: no such file, or it is no ONNX model that this onnxruntime can run.
     """
     if threads < 1:
@@ -38,13 +35,13 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: onnxruntime's warnings speak of its own graph rewriting
+    options.log_severity_level = 3  # errors only: onnxruntime's warnings are about its own graph rewriting
     source = _source(model)
     name = "the model" if isinstance(model, bytes) else str(model)
     try:
-        with warnings.catch_warnings(action="ignore"):  # a provider that is not given is an error below
+        with warnings.catch_warnings(action="ignore"):  # a missing provider is an error below
             session = ort.InferenceSession(source, options, providers=providers)
-    except Exception as error:  # onnxruntime has a dozen kinds, all of them children of Exception alone
+    except Exception as error:  # onnxruntime has a dozen kinds, all direct subclasses of Exception
         raise CodesError(f"{name} is not an ONNX file that onnxruntime {ort.__version__} can run: {error}") from error
     if session.get_providers()[0] != _provider_name(providers[0]):
         raise ConfigError(f"device {device} was asked for, onnxruntime gave {session.get_providers()[0]}: check CUDA")
@@ -60,15 +57,15 @@ def run_batches(
     progress: Progress = no_progress,
     desc: str = "",
 ) -> list[NDArray[Any]]:
-    """Run a model of one input over all rows, some at a time.
+    """Run a model with one input over all rows, batch by batch.
 
     Args:
         session: the opened model.
-        outputs: names of what is wanted.
-        rows: [n, ...], n >= 1, as the model's input takes them.
+        outputs: names of the wanted outputs.
+        rows: [n, ...], n >= 1, in the shape of the model's input.
         batch: rows at a time, >= 1.
         progress: shows the batches.
-        desc: what it calls them.
+        desc: the label of the progress bar.
 
     Returns:
         For each of `outputs` an array [n, ...].

@@ -15,7 +15,7 @@ from nsh.export import parity
 from nsh.export.graph import save
 from nsh.export.heads import load_head
 from nsh.export.images import SplitImages
-from nsh.export.joined import Smaller, describe, join, make_smaller
+from nsh.export.joined import SmallerEncoder, describe, join, make_smaller
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import PairFiles, Project
 from nsh.system.files import write_json
@@ -31,7 +31,7 @@ def export_encoder(
     smaller: Mapping[str, Any] | None = None,
     threads: int,
     progress: Progress = no_progress,
-) -> Smaller | None:
+) -> SmallerEncoder | None:
     """Join backbone and head, prove the encoder, and write it.
 
     Args:

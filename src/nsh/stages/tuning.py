@@ -1,4 +1,4 @@
-"""The loop that fine-tunes a project's backbone on its training images. Knows no method."""
+"""Opens the fine-tuning loop with a project's backbone and training images. Knows no method."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,18 +34,18 @@ def open_tuning(
 
     Args:
         project: its split, its embeddings and its published weights are read.
-        backbone: "name", "image_size" and "resample" of what it sees.
+        backbone: "name", "image_size" and "resample".
         data_set: params.yaml's block `dataset`.
         recipe: the settings of `nsh.training.finetune.recipe.Recipe`.
         workers: threads that decode.
-        cache: the folder for partial state.
-        threads: of torch.
+        cache: the folder for checkpoints and decoded images.
+        threads: torch's threads.
         device: "cpu", "cuda" or "cuda:<n>".
         progress: shows the steps.
 
     Raises:
         ConfigError: no such classifier, or it does not take images of this size.
-        DataError: split, weights or embeddings are not there, or the embeddings were made of others.
+        DataError: split, weights or embeddings are missing, or the embeddings were made with others.
     """
     name, size, resample = backbone["name"], backbone["image_size"], backbone["resample"]
     network, weights = open_published(name, project.weights, image_size=size)

@@ -1,1 +1,1 @@
-"""What touches the machine: files, folders, downloads, processes, threads, kernels. Knows neither images nor codes."""
+"""Files, folders, downloads, processes, threads and CPU kernels. Knows neither images nor codes."""

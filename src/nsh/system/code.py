@@ -1,6 +1,6 @@
 """Which code a result depends on, and its digest. Imports none of that code.
 
-Comments, docstrings and layout do not count: hours of results stay valid when a sentence is mended.
+Comments, docstrings and layout do not count: an edited sentence does not make hours of results invalid.
 """
 
 import ast
@@ -11,7 +11,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]
 NO_RESULT = ("nsh.methods", "nsh.config", "nsh.terminal")
-"""These change no result: they map methods to files, are dependencies by value, and speak to the eye."""
+"""These change no result: they map methods to files, hold values that are compared by value, and print messages."""
 
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -1,4 +1,4 @@
-"""How a command of this project ends, and how long it took. Knows nothing of what the command does."""
+"""Runs the commands of this project: exit statuses, error messages, durations. Knows nothing of their work."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from nsh.system.places import explain
 
 USAGE_EXIT_CODE = 2
 READER_GONE_EXIT_CODE = 128 + signal.SIGPIPE
-"""As of programs whose output goes to `head`, once it has seen enough."""
+"""The exit status of a program whose output nobody reads any more, as in a pipe to `head`."""
 
 # Beside the outputs, never in them: a duration in an output would make every run differ.
 TIMES = CACHE / "times.jsonl"
@@ -65,14 +65,14 @@ def _run(main: Callable[[], None]) -> None:
 
 
 def _reader_is_gone() -> bool:
-    """Whether it is our output that nobody reads, and not another pipe or connection."""
+    """Whether the broken pipe is our own output, not another pipe or connection."""
     output = select.poll()
     output.register(sys.stdout, 0)
     return bool(output.poll(0))
 
 
 def _flush() -> None:
-    """Write out what was printed while a failure can still be told: Python does it after the end, and complains."""
+    """Flush the output while a failure can still be reported; Python itself flushes only at exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -111,7 +111,7 @@ def _note_time(stage: str, seconds: float) -> None:
 
 
 def _quieten_pillow() -> None:
-    """Keep remarks on damaged metadata off standard error: who runs a command is told which images are unreadable."""
+    """Silence warnings of damaged metadata: commands report unreadable images themselves."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").addHandler(logging.NullHandler())
 

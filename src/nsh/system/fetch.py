@@ -1,4 +1,4 @@
-"""One file from the web: resumable, checked, whole or absent. Knows nothing of what is in the file.
+"""Downloads one file: resumable, checked, complete or absent. Knows nothing of its content.
 
 Proxies are those of the environment (`http_proxy`, `https_proxy`, `no_proxy`), and none for this machine itself. What
 has arrived is kept in the cache folder, so that a download that was cut goes on where it stopped.
@@ -25,7 +25,7 @@ from nsh.system.loopback import is_loopback
 from nsh.system.progress import Progress, no_progress
 
 CACHE = folders.CACHE / "download"
-"""Where the download stage keeps what has arrived until the stage is done."""
+"""The download stage keeps downloaded files here until it is complete."""
 
 _ANSWER_SECONDS = 10.0  # until the server has answered, name look-up included
 _SILENCE_SECONDS = 30.0  # between two blocks of an answer
@@ -34,7 +34,7 @@ _BLOCK = 1 << 20
 
 
 class _BrokenError(Exception):
-    """The connection ended early or the server is busy: worth another attempt."""
+    """The connection ended early or the server is busy: try again."""
 
 
 def download(url: str, *, cache: Path, digest: str, limit: int, progress: Progress = no_progress) -> Path:
@@ -82,7 +82,7 @@ def _digest(path: Path, like: str) -> str:
 
 
 def _fetch(url: str, partial: Path, *, limit: int, progress: Progress) -> None:
-    """Append to `partial` until it is complete; attempts that brought something are not counted."""
+    """Append to `partial` until it is complete; attempts that received data are not counted."""
     failures = 0
     while True:
         before = _size(partial)
@@ -129,7 +129,7 @@ def _blocks(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _start(answer: http.client.HTTPResponse, offset: int) -> int:
-    """Where the answer's bytes belong: a server that does not know ranges sends the file from its beginning."""
+    """The offset of the response's bytes: a server without range requests sends the whole file."""
     if answer.status != http.client.PARTIAL_CONTENT:
         return 0
     start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
@@ -158,7 +158,7 @@ def _open(url: str, offset: int) -> http.client.HTTPResponse | None:
 
 
 def _answer(request: urllib.request.Request) -> http.client.HTTPResponse:
-    """The answer, with one deadline for name look-up, every address and the answer: a socket's timeout is for each."""
+    """The response, with one deadline for name look-up, all addresses and reply; a socket's timeout covers one each."""
     box: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def ask() -> None:

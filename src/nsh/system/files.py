@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and their digests. Knows nothing of what is in them."""
+"""Files that are complete or absent, and their digests. Knows nothing of their content."""
 
 import errno
 import hashlib
@@ -34,7 +34,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def try_to_write(path: Path) -> None:
-    """Make sure, before work that takes long, that `atomic_path` will have a place to write to.
+    """Check, before long work, that `atomic_path` will be able to write.
 
     Raises:
         OSError: it will not.

@@ -1,4 +1,4 @@
-"""Folders that are either whole or absent. Knows nothing of what is in them."""
+"""Folders that are complete or absent. Knows nothing of their content."""
 
 import errno
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from nsh.system.partial import clear_leftovers, delete, is_partial, reserve_fold
 from nsh.system.places import blaming
 
 CACHE = Path(".cache/nsh")
-"""Below a project's folder: partial state and measured times, which are no outputs."""
+"""In a project's folder: partial state and measured times, which are not outputs."""
 
 RESERVED = "lost+found"
-"""What a fresh file system holds by itself."""
+"""Folders that an empty file system contains."""
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a fresh file system, or a writer that was killed, has left in it."""
+    """Whether a folder is empty, apart from what a new file system or a killed writer has left in it."""
     return not any(_contents(folder))
 
 

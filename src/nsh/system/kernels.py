@@ -13,11 +13,11 @@ KERNELS = {
     "MKL_CBWR": "COMPATIBLE",  # the only branch that MKL takes on processors of every maker
     "ONEDNN_MAX_CPU_ISA": "AVX2",
 }
-"""What torch and its libraries are told, whatever the environment says."""
+"""Settings of torch and its libraries, which override the environment."""
 
 
 def fix_kernels() -> None:
-    """Tell them. They read it at their first operation, so it may follow `import torch`, but no use of torch.
+    """Apply them, before any use of torch; after `import torch` is early enough, as its first operation reads them.
 
     Nothing is fixed on another architecture, nor on a processor without AVX2, which could not run these kernels.
     """

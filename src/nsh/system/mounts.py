@@ -1,4 +1,4 @@
-"""Where file systems are mounted, and of which kind they are. On a system without /proc nothing is known."""
+"""Mount points and types of file systems. Without /proc nothing is known."""
 
 import re
 from pathlib import Path

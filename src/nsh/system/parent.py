@@ -1,4 +1,4 @@
-"""A process does not outlive the one that started it, such as a stage its DVC. Knows nothing of what it does.
+"""Ends a process when the one that started it ends, such as a stage with its DVC. Knows nothing of its work.
 
 DVC hands a signal on to nobody: without this, SIGTERM to `dvc repro` (a scheduler's, a closed IDE's) would leave a
 training behind that writes into outputs which the next `dvc repro` makes too.

@@ -1,4 +1,4 @@
-"""Temporary files and folders beside what they are going to replace, each one writer's at a time.
+"""Temporary files and folders beside the paths that they will replace, each with one writer at a time.
 
 A writer holds a lock (flock) on its temporary name, and the lock goes with the process, however it ends: so the next
 writer knows what a dead one left, and takes it over. A process id could not tell, because ids repeat in containers.
@@ -20,7 +20,7 @@ _UNTOUCHED = 0  # nanoseconds since 1970: when no writer wrote
 
 @contextmanager
 def reserve_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling of `path` to write to; what is left of it in the end is deleted."""
+    """Yield a temporary sibling of `path` to write to; delete it at the end if it is still there."""
     with _reserve(path, _open_file) as partial:
         os.utime(partial, ns=(_UNTOUCHED, _UNTOUCHED))
         try:
@@ -42,7 +42,7 @@ def check_written(partial: Path) -> None:
 
 @contextmanager
 def reserve_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary sibling of `path`; what is left of it in the end is deleted."""
+    """Yield an empty temporary folder beside `path`; delete it at the end if it is still there."""
     with _reserve(path, _open_folder) as partial:
         empty_folder(partial)
         try:
@@ -63,7 +63,7 @@ def delete(entry: Path) -> None:
 
 
 def clear_leftovers(path: Path) -> None:
-    """Delete the temporary folders beside `path` that no living writer holds."""
+    """Delete the temporary folders beside `path` that no running process has locked."""
     for entry in [entry for entry in path.parent.iterdir() if is_partial(entry.name, of=path) and entry.is_dir()]:
         with suppress(OSError):  # another writer clears them too, or nobody may
             descriptor = os.open(entry, os.O_RDONLY)
@@ -122,7 +122,7 @@ def _open_folder(path: Path) -> int:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the lock could be had; None where there are no locks."""
+    """Whether the lock was acquired; None where locks are not available."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

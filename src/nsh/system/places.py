@@ -1,4 +1,4 @@
-"""What the operating system refuses about a file or folder, put into one sentence: what it is, and what to do.
+"""Turns an OSError about a file or folder into one sentence: what is wrong, and what to do.
 
 Knows nothing of what the place is used for.
 """
@@ -35,7 +35,7 @@ _WITHOUT_A_PLACE = (*_FULL, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EFBIG)
 
 
 def explain(error: OSError) -> str | None:
-    """The sentence for a user; None where the error speaks of no place: it is a bug, or another room explains it."""
+    """The sentence for a user; None if the error names no path: then it is a bug, or another package explains it."""
     place = place_of(error)
     if place is None and error.errno not in _WITHOUT_A_PLACE:
         return None
@@ -48,7 +48,7 @@ def explain(error: OSError) -> str | None:
 
 
 def place_of(error: OSError) -> str | None:
-    """The path that the error names: where two are named, the one that was to be made."""
+    """The path that the error names; of two paths, the one to be created."""
     for name in (error.filename2, error.filename):
         if isinstance(name, str | bytes | os.PathLike):
             return os.fsdecode(name)
@@ -56,13 +56,13 @@ def place_of(error: OSError) -> str | None:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there was no room left on the disk, or in the quota."""
+    """Whether the disk or the quota was full."""
     return error.errno in _FULL
 
 
 @contextmanager
 def blaming(place: Path, partial: Path) -> Iterator[None]:
-    """Let the OSErrors of a block that writes to `partial` speak of `place`, which the user named.
+    """Make the OSErrors of a block that writes to `partial` name `place`, which the user chose.
 
     A write that fails names no file. NumPy ("1000 requested and 200 written") and torch do not even say that the disk
     is full, so the disk is asked.

@@ -1,4 +1,4 @@
-"""How long work shows how far it is, without knowing who looks."""
+"""The interface of progress bars, independent of how they are shown."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """A wrapper of iterables with tqdm's manner of calling; `tqdm.tqdm` is one."""
+    """A wrapper of iterables that is called like `tqdm.tqdm`, which is one."""
 
     def __call__(self, iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
         """Return `iterable`, showing progress as it is consumed."""

@@ -1,4 +1,4 @@
-"""Work shared among threads that comes back in the order it was given, bounded. Knows nothing of the work."""
+"""Runs work in threads and returns results in order, with bounded memory. Knows nothing of the work."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable

@@ -1,7 +1,7 @@
-"""Whether the results that are here are the committed ones, and if not, where they begin to differ.
+"""Compares the present results with the committed ones, and finds where they begin to differ.
 
-Evidence is dvc.lock, here and in the last commit: a stage whose inputs are the same and whose outputs are not was
-computed differently; one whose inputs differ was asked for something else.
+It compares dvc.lock with that of the last commit. A stage with equal inputs and other outputs was computed differently;
+a stage with other inputs had another task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ RESULTS = ("dvc.lock", "metrics", "reports")
 
 
 def compare_with_commit(folder: Path) -> str:
-    """One sentence on the results that differ from the last commit's; empty where none does, or params.yaml does.
+    """One sentence on the results that differ from the last commit's; empty if none does, or if params.yaml does.
 
     Args:
-        folder: the project's; without git or without a commit there is nothing to say.
+        folder: the project's; without git or without a commit the result is empty.
     """
     here = git_output(folder, "diff", "--name-only", "HEAD", "--", "params.yaml", *RESULTS).splitlines()
     if not here or "params.yaml" in here:  # other parameters give other results
@@ -52,7 +52,7 @@ def _digests(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _changed_inputs(after: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """What the stages depend on, that no stage makes, and that is not as committed."""
+    """Dependencies that no stage makes and that differ from the committed ones."""
     made = {path for entry in after.values() for path in _outputs(entry)}
     now, then = (
         {path: md5 for entry in lock.values() for path, md5 in _digests(entry.get("deps", ())).items()}

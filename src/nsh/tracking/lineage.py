@@ -1,8 +1,8 @@
-"""Which revision of code and data a result belongs to, from git and dvc.lock. Knows nothing of MLflow.
+"""The revision of code and data of a result, from git and dvc.lock. Knows nothing of MLflow.
 
-A commit alone does not say it (results are committed after the run that made them), nor does the whole dvc.lock
-(it changes while the pipeline runs). A pair's own entries in dvc.lock, from download to export, are final
-before it is evaluated, are the same in every clone, and can be found again in any commit.
+A commit is not enough, because results are committed after the run that made them; nor is the whole dvc.lock, which
+changes while the pipeline runs. A pair's own entries in dvc.lock, from download to export, are final before it is
+evaluated, are the same in every clone, and can be found in any commit.
 """
 
 import getpass
@@ -21,11 +21,11 @@ import yaml
 from nsh.project.paths import Pair
 
 SHARED_STAGES = ("download", "split", "embed")
-SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # what a run depends on and git tracks
+SOURCES = ("src", "pipeline", "params.yaml", "dvc.yaml")  # the files in git that a run depends on
 
 
 def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
-    """Tags that name the code and the data of `pair`; a tag that cannot be known is left out."""
+    """Tags of the revision of code and data of `pair`; unknown ones are left out."""
     tags: dict[str, str] = {}
     commit = git_output(folder, "rev-parse", "HEAD")
     if commit:
@@ -36,7 +36,7 @@ def revision_tags(folder: Path, pair: Pair) -> dict[str, str]:
 
 
 def origin_tags() -> dict[str, str]:
-    """Tags that tell who made a run and how: user, program, and the experiment's name under `dvc exp run`."""
+    """Tags of a run's origin: user, program, and the experiment's name under `dvc exp run`."""
     tags = {"mlflow.source.name": Path(sys.argv[0]).name, "mlflow.source.type": "LOCAL"}
     with suppress(OSError, KeyError):  # a container's user may have no name
         tags["mlflow.user"] = getpass.getuser()
@@ -45,9 +45,9 @@ def origin_tags() -> dict[str, str]:
 
 
 def committed_differences(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `values`, by their dotted keys in params.yaml, that the last commit's params.yaml has otherwise.
+    """The `values`, by dotted keys of params.yaml, that differ from the last commit's params.yaml.
 
-    Empty where there is no commit that has one: then nothing says what the default is.
+    Empty if there is no commit with a params.yaml.
     """
     committed = yaml.safe_load(git_output(folder, "show", "HEAD:./params.yaml") or "null")
     if not isinstance(committed, Mapping):
@@ -70,9 +70,9 @@ def lock_digest(folder: Path, pair: Pair) -> str | None:
 
 
 def changed_parameters(folder: Path, pair: Pair) -> list[str]:
-    """Keys in params.yaml that are no longer what dvc.lock says the pair's results were made with.
+    """Keys of params.yaml whose values differ from those in dvc.lock, with which the pair's results were made.
 
-    Empty where dvc.lock does not know the pair: then nothing contradicts params.yaml.
+    Empty if dvc.lock does not have the pair.
     """
     stages = read_lock(folder)
     current = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
@@ -82,13 +82,13 @@ def changed_parameters(folder: Path, pair: Pair) -> list[str]:
 
 
 def changed_values(entry: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
-    """Keys of an entry of dvc.lock whose values in params.yaml are others."""
+    """Keys of an entry of dvc.lock whose values in params.yaml differ."""
     recorded = entry.get("params", {}).get("params.yaml", {})
     return [key for key, value in recorded.items() if _with_numbers(_look_up(current, key)) != _with_numbers(value)]
 
 
 def _with_numbers(value: Any) -> Any:
-    """`value` with every string that is a number made one: PyYAML reads 3e-4 as text, DVC as a number."""
+    """Convert every string in `value` that is a number: PyYAML reads 3e-4 as text, DVC as a number."""
     if isinstance(value, Mapping):
         return {key: _with_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -106,7 +106,7 @@ def _look_up(values: Any, key: str) -> Any:
 
 
 def read_lock(folder: Path) -> dict[str, Any]:
-    """The entries of dvc.lock by the name of their stage; empty where there is none."""
+    """The entries of dvc.lock by stage name; empty if there is no dvc.lock."""
     try:
         lock = yaml.safe_load((folder / "dvc.lock").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def read_lock(folder: Path) -> dict[str, Any]:
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Output of a git command, empty where there is no git or no repository."""
+    """Output of a git command; empty without git or a repository."""
     try:
         return subprocess.run(
             ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=60

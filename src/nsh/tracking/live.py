@@ -1,7 +1,7 @@
-"""The run that is open while a head is trained: curves appear in MLflow epoch by epoch.
+"""The MLflow run of a training: curves appear epoch by epoch.
 
-A store that does not answer never stops the training: records are kept, sent when it answers again, and `nsh track
-sync` adds what is still missing at the end. It knows nothing of what is trained.
+A store that does not answer never stops the training. Records are kept and sent when it answers again, and `nsh track
+sync` adds what is still missing at the end. Knows nothing of the training.
 """
 
 import math
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 Report = Callable[[Mapping[str, Any]], None]
 SEND_EVERY = 1.0  # seconds: records of short epochs share a request
 RETRY_AFTER = 60.0  # seconds between two tries to reach a store that did not answer
-DURATION = "train_seconds"  # a metric: of the training alone; of one that went on, since it went on
+DURATION = "train_seconds"  # a metric: of the training alone; of a resumed training since it was resumed
 HINT = "training goes on, `nsh track sync` adds the run afterwards"
 
 
 @contextmanager
 def training_run(folder: Path, params: Params, *, pair: Pair) -> Iterator[Report]:
-    """Open a run for the block and yield the callable that takes one record an epoch.
+    """Open a run for the block and yield a callable that takes one record an epoch.
 
-    A record holds "epoch" (from 1) and numbers by name. The block writes the pair's head before it ends; its digest is
-    what the later stages find the run by. The run ends FINISHED, KILLED on Ctrl-C and SIGTERM (as `SystemExit`), else
+    A record holds "epoch" (from 1) and numbers by name. The block writes the pair's head before it ends; later stages
+    find the run by the head's digest. The run ends as FINISHED, as KILLED on Ctrl-C and SIGTERM (`SystemExit`), else as
     FAILED.
 
     Args:
-        folder: where params.yaml lies.
-        params: what the run is started with.
-        pair: what is trained.
+        folder: the project's folder, with params.yaml.
+        params: the parameters of the run.
+        pair: the method and code length.
 
     Raises:
-        TrackingError: `MLFLOW_TRACKING_URI` is no store, or the experiment was deleted: said before hours are spent.
-        NonFiniteLoss: by the callable, for a record with a number that is NaN or infinite.
+        TrackingError: `MLFLOW_TRACKING_URI` is no store, or the experiment was deleted; raised before the training.
+        NonFiniteLoss: by the callable, if a number of a record is NaN or infinite.
     """
     run = _LiveRun(folder, params, pair=pair)
     start = time.monotonic()
@@ -66,7 +66,7 @@ def training_run(folder: Path, params: Params, *, pair: Pair) -> Iterator[Report
 
 
 class _LiveRun:
-    """A run that may lose its store and find it again."""
+    """A run whose store may stop and start answering."""
 
     def __init__(self, folder: Path, params: Params, *, pair: Pair) -> None:
         self._pair = pair
@@ -99,7 +99,7 @@ class _LiveRun:
             self._send()
 
     def note(self, name: str, value: float) -> None:
-        """Keep a figure of the whole training, which `end` sends."""
+        """Record a figure of the whole training; `end` sends it."""
         from mlflow.entities import Metric
 
         self._pending.append(Metric(name, value, int(time.time() * 1000), 0))
@@ -123,7 +123,7 @@ class _LiveRun:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """Let the training go on where the store does not, and say so once."""
+        """Continue if the store does not answer, and print this once."""
         try:
             yield
         except UnreachableStoreError as error:

@@ -1,7 +1,7 @@
-"""A project that was moved or copied: MLflow keeps absolute addresses of its files in SQLite, and they are mended.
+"""Corrects the absolute URIs of MLflow's files in SQLite after a project was moved or copied.
 
-MLflow has no command for this. Only addresses below the `mlartifacts` of another folder are touched, which
-`nsh.tracking.store` alone gives to experiments.
+MLflow has no command for this. Only URIs below the `mlartifacts` of another folder are changed; only
+`nsh.tracking.store` gives such URIs to experiments.
 """
 
 import sqlite3
@@ -22,17 +22,17 @@ FILES = (
 
 
 def artifact_root(database: Path) -> str:
-    """Address of the folder beside a SQLite file where the files of its runs lie."""
+    """URI of the folder, beside a SQLite file, with the files of its runs."""
     return (database.parent / FOLDER).as_uri()
 
 
 def follow_move(database: Path) -> None:
-    """Make every address in `database` one beside it, and say so; nothing happens where they are.
+    """Change every URI in `database` to the folder beside it, and print a note; URIs that fit stay.
 
-    A store that was moved without its files keeps the addresses of the files, where those are still there.
+    If the store was moved without its files, and these still exist, the URIs of the files stay.
 
     Raises:
-        sqlite3.Error: the file is no database of MLflow's, or cannot be written.
+        sqlite3.Error: the file is no database of MLflow, or cannot be written.
     """
     here = artifact_root(database)
     with closing(sqlite3.connect(database, timeout=60)) as connection:
@@ -60,5 +60,5 @@ def _replace(connection: sqlite3.Connection, table: str, column: str, *, former:
 
 
 def to_path(address: str) -> Path:
-    """The file or folder of a "file:" address."""
+    """The path of a "file:" URI."""
     return Path(url2pathname(urlsplit(address).path))

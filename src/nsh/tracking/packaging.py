@@ -1,6 +1,6 @@
-"""An encoder file as the folder MLflow calls a model: loadable by `mlflow.onnx`, servable by `mlflow models serve`.
+"""Packages an encoder file as an MLflow model, for `mlflow.onnx` and `mlflow models serve`.
 
-The ONNX file inside is the very file that was measured, byte for byte. Knows nothing of runs or versions.
+The ONNX file in it is byte for byte the evaluated file. Knows nothing of runs or versions.
 """
 
 import shutil
@@ -30,7 +30,7 @@ def package(encoder: Path, *, into: Path) -> Path:
     text = next((entry.value for entry in model.metadata_props if entry.key == METADATA_KEY), "")
     contract = EncoderContract.from_json(text)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+        warnings.simplefilter("ignore")  # MLflow warns about its own type hints
         mlflow.onnx.save_model(
             model,
             str(into),
@@ -40,7 +40,7 @@ def package(encoder: Path, *, into: Path) -> Path:
             metadata={METADATA_KEY: contract.to_json()},
             save_as_external_data=False,
         )
-    shutil.copyfile(encoder, into / ENCODER_FILE)  # save_model serialises anew, and a digest must stay
+    shutil.copyfile(encoder, into / ENCODER_FILE)  # save_model serialises again, but the digest must not change
     return into
 
 

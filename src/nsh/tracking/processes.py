@@ -1,4 +1,4 @@
-"""Which process a run belongs to, and whether that process has ended. Knows nothing of MLflow."""
+"""The process of a run, and whether it has ended. Knows nothing of MLflow."""
 
 import os
 import socket
@@ -11,26 +11,26 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Process:
-    """A process that no other one, later or elsewhere, is taken for."""
+    """Identifies a process among all processes of all machines and times."""
 
-    host: str  # name and network address: runs of several machines may share a server
-    boot: str  # the kernel's id of this start of the machine
-    namespace: str  # process ids of a container mean nothing outside it
+    host: str  # name and network address: several machines may share a server
+    boot: str  # the kernel's id of this boot
+    namespace: str  # process ids of a container are valid only inside it
     pid: int
-    start: str  # clock ticks since boot: process ids come back
+    start: str  # clock ticks since boot: process ids are reused
 
     def __str__(self) -> str:
         return "/".join(map(str, astuple(self)))
 
 
 def this_process() -> str:
-    """This process, as `has_ended` takes it; empty where the system does not tell (no /proc)."""
+    """This process, in the form for `has_ended`; empty without /proc."""
     pid = os.getpid()
     return str(Process(*_where(), pid, _start_of(pid))) if PROC.exists() else ""
 
 
 def has_ended(process: str) -> bool:
-    """Whether `process`, of `this_process`, has surely ended; False where that cannot be known from here."""
+    """Whether `process`, from `this_process`, has certainly ended; False if this cannot be known here."""
     parts = process.split("/")
     if len(parts) != 5 or not PROC.exists():
         return False
@@ -49,7 +49,7 @@ def _where() -> tuple[str, str, str]:
 
 
 def _start_of(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat (man proc_pid_stat), empty where there is no such process or it is a zombie."""
+    """Field 22 of /proc/<pid>/stat (man proc_pid_stat); empty if there is no such process or it is a zombie."""
     try:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

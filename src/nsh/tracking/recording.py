@@ -1,7 +1,7 @@
-"""Results on disk into MLflow: what a stage adds to its run, and what `nsh track sync` adds for stages DVC skipped.
+"""Records results on disk in MLflow: by a stage in its run, and by `nsh track sync` for stages that DVC skipped.
 
-A result is recorded once: its run carries the tag `result_sha256`, set last, so that a recording that was cut short
-is taken up again and a whole one is left alone.
+A result is recorded once: its run has the tag `result_sha256`, which is set last. So an interrupted recording is
+repeated and a complete one is not.
 """
 
 import json
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow.entities import Run
 
-K_PREFIX = "curve/"  # of figures over k instead of over epochs
+K_PREFIX = "curve/"  # of figures over k, not over epochs
 DIGEST_LENGTH = 32  # characters; MLflow keeps 36 of a data set's digest
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `sync` did for one pair."""
+    """What `sync` did with one pair."""
 
     key: str
     done: str  # "added", "there already" or "skipped"
@@ -39,9 +39,9 @@ class Outcome:
 
 
 def record(folder: Path, params: Params, *, pair: Pair) -> None:
-    """Add a pair's results to the run that trained its head, or to a new one; called when its metrics are written.
+    """Add a pair's results to the run that trained its head, or to a new run; called after the metrics are written.
 
-    Trouble with MLflow is a warning: the results are on disk, and `sync` records them later.
+    An error of MLflow is a warning: the results are on disk, and `sync` records them later.
     """
     try:
         _record(open_store(folder, experiment=experiment_of(params)), folder, params, pair=pair)
@@ -52,7 +52,7 @@ def record(folder: Path, params: Params, *, pair: Pair) -> None:
 def sync(folder: Path, params: Params) -> list[Outcome]:
     """Record every pair of the matrix whose results are on disk and not yet in MLflow. A second call adds nothing.
 
-    Runs whose process died without ending them are ended as KILLED.
+    Running runs whose process has died are ended as KILLED.
 
     Raises:
         TrackingError: MLflow cannot be used, or a pair's metrics are not finite.
@@ -79,7 +79,7 @@ def _sync_pair(store: Store, folder: Path, params: Params, *, pair: Pair) -> Out
 
 
 def _record(store: Store, folder: Path, params: Params, *, pair: Pair) -> bool:
-    """Record one pair; False if it was there already.
+    """Record one pair; return False if it was recorded before.
 
     Raises:
         TrackingError: a result is missing, or a metric is not finite (its run is then marked FAILED).
@@ -100,7 +100,7 @@ def _record(store: Store, folder: Path, params: Params, *, pair: Pair) -> bool:
 
 
 def _choose_run(runs: "list[Run]", results: Results) -> "Run | None":
-    """The run that has this result, else the newest one if it has none yet."""
+    """The run with this result, else the newest run if it has no result."""
     same = [run for run in runs if _result_of(run) == results.sha256]
     if runs and _result_of(runs[0]) is None:
         return runs[0]
@@ -108,7 +108,7 @@ def _choose_run(runs: "list[Run]", results: Results) -> "Run | None":
 
 
 def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -> None:
-    """Everything but the run itself; `result_sha256` comes last."""
+    """Add the results to the run; `result_sha256` comes last."""
     if results.nonfinite:
         _set_tags(store, run_id, {"nonfinite": "true"})
         store.client.set_terminated(run_id, "FAILED")
@@ -126,15 +126,15 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
         store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
     _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
-    store.client.set_terminated(run_id, "FINISHED", end_time=run.info.end_time)  # the training's, where there was one
+    store.client.set_terminated(run_id, "FINISHED", end_time=run.info.end_time)  # the training's, if there was one
     _set_tags(store, run_id, {"result_sha256": results.sha256})
 
 
 def _add_curves(store: Store, run: "Run", results: Results) -> None:
-    """Final figures, precision over k, and the epochs that the live run did not report (an interrupted one)."""
+    """Add final figures, precision over k, and the epochs that an interrupted run did not report."""
     from mlflow.entities import Metric
 
-    run_id, time = str(run.info.run_id), int(run.info.start_time)  # one time: logged twice, it is still one point
+    run_id, time = str(run.info.run_id), int(run.info.start_time)  # a fixed time: logged twice, it is one point
     metrics = [Metric(name, value, time, 0) for name, value in results.metrics.items()]
     metrics += [Metric(f"{K_PREFIX}precision_at_k", value, time, k) for k, value in _thin(results.precision_at_k)]
     steps = {
@@ -152,7 +152,7 @@ def _add_curves(store: Store, run: "Run", results: Results) -> None:
 
 
 def _thin(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Some sixty of the points (k, value), evenly spaced in the logarithm of k, first and last among them."""
+    """About sixty of the points (k, value), evenly spaced in the logarithm of k, including first and last."""
     if not points:
         return []
     wanted = set(np.geomspace(1, len(points), 80).round().astype(int).tolist())
@@ -160,7 +160,7 @@ def _thin(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _draw_pair(results: Results) -> "dict[str, Figure]":
-    """The report's pictures of one pair alone."""
+    """The report's pictures for one pair."""
     from nsh.reports.pictures import draw_all
 
     return draw_all([results.measured])

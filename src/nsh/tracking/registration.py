@@ -1,8 +1,8 @@
-"""Encoders become versions of a registered model, and the newest good one its challenger.
+"""Registers encoders as versions of a model; the newest version that passes the gates is its challenger.
 
-One registered model for each data set, method and code length, e.g. `fashion-mnist-nsh-32`: the versions of one model
-replace each other in production, and only encoders of one length whose codes can be compared do. (With one model
-for all, `challenger` would be whichever pair of the matrix was evaluated last.)
+There is one registered model for each data set, method and code length, e.g. `fashion-mnist-nsh-32`, because versions
+of a model replace each other in production. (With one model for all, `challenger` would be the pair of the matrix that
+was evaluated last.)
 """
 
 import tempfile
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 CHALLENGER = "challenger"
-MIN_BIT_AGREEMENT = 0.999  # of torch and onnxruntime; the export stage refuses less, and so does the registry
+MIN_BIT_AGREEMENT = 0.999  # of torch and onnxruntime; the export stage and the registry refuse less
 
 
 def model_name(data_set: str, *, method: str, bits: int) -> str:
-    """Name of the registered model that a pair's encoders are versions of."""
+    """Name of the registered model of a pair's encoders."""
     return f"{data_set}-{method}-{bits}"
 
 
 def failed_gates(results: Results) -> list[str]:
-    """Why the encoder may not be challenger; empty if it may."""
+    """The reasons why the encoder may not be challenger; empty if it may."""
     failed = [f"{name} is not finite" for name in results.nonfinite]
     agreement = float(results.parity["bit_agreement"])
     if not agreement >= MIN_BIT_AGREEMENT:
@@ -38,7 +38,7 @@ def failed_gates(results: Results) -> list[str]:
 
 
 def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, str]) -> str:
-    """Find or make the version that holds this very encoder; make it challenger if it passes and is the newest.
+    """Find or make the version with this encoder; make it challenger if it passes the gates and is the newest.
 
     Returns:
         "name/version".
@@ -60,7 +60,7 @@ def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, 
 
 
 def alias_version(client: "MlflowClient", name: str, alias: str) -> str | None:
-    """The version that `alias` stands for, None if it stands for none."""
+    """The version with `alias`; None if there is none."""
     version = client.get_registered_model(name).aliases.get(alias)
     return None if version is None else str(version)
 
@@ -76,7 +76,7 @@ def _ensure_model(client: "MlflowClient", name: str) -> None:
 
 
 def _make_version(store: Store, run_id: str, results: Results, *, name: str, tags: Mapping[str, str]) -> "ModelVersion":
-    """Upload the encoder as a model of the run and make it the next version of `name`."""
+    """Upload the encoder as a model of the run, and make it the next version of `name`."""
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
     model = store.client.create_logged_model(store.experiment_id, name="encoder", source_run_id=run_id)

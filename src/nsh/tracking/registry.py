@@ -1,6 +1,6 @@
-"""The registry as its user meets it: list what is registered, promote a champion, get an encoder file back.
+"""The model registry for its users: list versions, promote a champion, download an encoder.
 
-It changes one alias and nothing else. Knows nothing of how versions are made.
+It changes the alias `champion` and nothing else. Knows nothing of how versions are made.
 """
 
 import tempfile
@@ -25,8 +25,8 @@ CHAMPION = "champion"
 
 
 @dataclass(frozen=True)
-class Version:
-    """One registered encoder, as `nsh registry list` shows it."""
+class EncoderVersion:
+    """One version of a registered model, as `nsh registry list` shows it."""
 
     name: str
     version: str
@@ -40,10 +40,10 @@ class Promotion:
 
     name: str
     version: str
-    before: str | None  # the version that was champion
+    before: str | None  # the former champion
 
 
-def list_versions(folder: Path) -> list[Version]:
+def list_versions(folder: Path) -> list[EncoderVersion]:
     """Every version in the store of the project in `folder`, by name, newest first.
 
     Raises:
@@ -54,7 +54,7 @@ def list_versions(folder: Path) -> list[Version]:
         aliases = {model.name: model.aliases for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
     versions = [
-        Version(
+        EncoderVersion(
             item.name,
             str(item.version),
             tuple(sorted(alias for alias, number in aliases[item.name].items() if str(number) == str(item.version))),
@@ -94,7 +94,7 @@ def download_encoder(model: str, *, to: Path, folder: Path = Path()) -> Path:
     Args:
         model: "models:/name@alias" or "models:/name/version"; "models:/" may be left out.
         to: the file to write.
-        folder: the project's folder, which the store belongs to.
+        folder: the project's folder, with the store.
 
     Raises:
         TrackingError: there is no such model, version or alias, or the file is not the one that was registered.
@@ -127,7 +127,7 @@ def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
 
 
 def _find_version(client: "MlflowClient", reference: str) -> "ModelVersion":
-    """The version that "name@alias" or "name/version" means."""
+    """The version of a reference "name@alias" or "name/version"."""
     from mlflow.exceptions import MlflowException
 
     name, alias, number = *reference.partition("@")[::2], ""

@@ -1,4 +1,4 @@
-"""What a finished pair of method and code length left on disk, as MLflow is told of it. Knows nothing of MLflow."""
+"""The results of a pair on disk, for recording. Knows nothing of MLflow."""
 
 import math
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ from nsh.system.files import read_json, sha256_file
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """One pair's outputs, from train to evaluate."""
+    """One pair's outputs of the stages train to evaluate."""
 
     pair: Pair
     measured: Measured
     head_sha256: str
     encoder: Path
     encoder_sha256: str
-    sha256: str  # of the metrics file, which names its encoder by digest: it names this result
+    sha256: str  # of the metrics file, which holds its encoder's digest; it identifies the result
     history: list[dict[str, float]]  # one row an epoch
     metrics: dict[str, float]
     parity: dict[str, Any]
     split: dict[str, Any]
-    files: tuple[Path, ...]  # metrics, history, parity and split, as they are
+    files: tuple[Path, ...]  # metrics, history, parity and split
     curves: tuple[Path, ...]  # CSV
 
     @property
@@ -45,7 +45,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
     """Read the outputs of `pair` in the project's `folder`.
 
     Raises:
-        TrackingError: one of them is missing, or the metrics are of another encoder; the message names it.
+        TrackingError: an output is missing, or the metrics are of another encoder; the message names it.
     """
     project = Project(folder)
     made, split = project.of(pair), project.split_header
@@ -74,7 +74,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
 
 
 def numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """The entries of `record` that are numbers: what is measured, without what describes it."""
+    """The entries of `record` that are numbers."""
     return {
         name: float(value)
         for name, value in record.items()

@@ -1,4 +1,4 @@
-"""A pair's run in MLflow: its name, parameters and tags, how it is found again, and how one whose process died ends."""
+"""A pair's run in MLflow: name, parameters, tags, look-up, and the end of runs whose process died."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,31 +15,31 @@ from nsh.tracking.store import Store, all_pages
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Param, Run
 
-CURVE_PREFIX = "train/"  # of what is measured epoch by epoch; final figures have no prefix
-PROCESS = "process"  # tag: which process is at work on the run
-NAMED_DIFFERENCES = 3  # that stand in a run's name; the tag `changed` has them all
+CURVE_PREFIX = "train/"  # of figures of each epoch; final figures have no prefix
+PROCESS = "process"  # tag: the process that writes the run
+NAMED_DIFFERENCES = 3  # in a run's name; the tag `changed` has all
 BATCH = 1000  # metrics in one request, MLflow's limit
 
 
 def experiment_of(params: Params) -> str:
-    """The experiment a pair's run belongs to: one for each data set, since only its runs compare."""
+    """The experiment of a pair's run: one for each data set, because only its runs can be compared."""
     return params.dataset.name
 
 
 def create_run(store: Store, folder: Path, params: Params, pair: Pair, *, tags: Mapping[str, str]) -> str:
     """Open a run with its parameters and return its id.
 
-    Its name and tags tell it from others of the same pair: what differs from the committed params.yaml, DVC's name of
-    the experiment, user and program.
+    Its name and tags distinguish it from other runs of the pair: differences from the committed params.yaml, DVC's name
+    of the experiment, user and program.
     """
     values = _values(params, pair)
     changed = committed_differences(folder, values)
-    told = origin_tags() | {PROCESS: this_process(), "changed": _list(changed)}
+    origin = origin_tags() | {PROCESS: this_process(), "changed": _list(changed)}
     run = store.client.create_run(
         store.experiment_id,
         start_time=int(time.time() * 1000),
-        tags={name: value for name, value in (told | dict(tags)).items() if value},
-        run_name=_name(pair, changed, experiment=told.get("dvc_experiment", "")),
+        tags={name: value for name, value in (origin | dict(tags)).items() if value},
+        run_name=_name(pair, changed, experiment=origin.get("dvc_experiment", "")),
     )
     run_id = str(run.info.run_id)
     store.client.log_batch(run_id, params=_entities(values))
@@ -47,7 +47,7 @@ def create_run(store: Store, folder: Path, params: Params, pair: Pair, *, tags: 
 
 
 def end_dead_runs(store: Store) -> None:
-    """End every run as KILLED whose process has gone without a word (kill -9, a lost machine), at its last metric."""
+    """End every run whose process died without ending it (kill -9, a lost machine) as KILLED, at its last metric."""
     experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
     for run in store.client.search_runs(experiments, "attributes.status = 'RUNNING'"):
         if has_ended(run.data.tags.get(PROCESS, "")):
@@ -56,7 +56,7 @@ def end_dead_runs(store: Store) -> None:
 
 
 def find_runs(store: Store, *, head_sha256: str) -> "list[Run]":
-    """Runs of this very head, newest first."""
+    """The runs of the head with this digest, newest first."""
     return all_pages(
         store.client.search_runs,
         [store.experiment_id],

@@ -1,7 +1,7 @@
-"""Where MLflow keeps runs and models, and a client for it that several processes may ask for at once.
+"""MLflow's tracking store and a client for it; several processes may open it at once.
 
-Only explicit clients are used, never MLflow's global state: `MLFLOW_RUN_ID`, an active run or a default store of
-another tool cannot reach in. It knows nothing of methods, metrics or what lies on disk.
+Only explicit clients are used, never MLflow's global state, so that `MLFLOW_RUN_ID`, an active run or another tool's
+default store have no effect. Knows nothing of methods, metrics or results on disk.
 """
 
 import errno
@@ -31,11 +31,11 @@ EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
 LOCK_TIMEOUT = 300  # seconds; the first process fills a fresh database in about ten
 SQLITE = "sqlite:///"
 
-# Without it the UI files our runs under evaluations of language models.
+# Without it the UI lists our runs under evaluations of language models.
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 
-# Only where the user has not said otherwise: MLflow's own values let a dead server hold a process up for minutes, and
-# draw bars into files.
+# Defaults that the user's environment overrides: with MLflow's own values a process waits minutes for a dead server,
+# and writes progress bars into files.
 DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -45,12 +45,12 @@ DEFAULTS = {
 
 
 class UnreachableStoreError(TrackingError):
-    """The store is named properly and does not answer: work goes on, `nsh track sync` mends it later."""
+    """The store does not answer: work continues, and `nsh track sync` records the results later."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """A client, and the experiment that the runs of one data set belong to."""
+    """A client, and the experiment of one data set's runs."""
 
     client: "MlflowClient"
     experiment_id: str
@@ -58,9 +58,9 @@ class Store:
 
 
 def project_root(folder: Path) -> Path:
-    """The folder whose store the work in `folder` belongs to.
+    """The folder whose store is used in `folder`.
 
-    That is `folder` itself, but for a queued experiment: DVC runs it in a copy under .dvc/tmp/exps and deletes the
+    This is `folder` itself, except for a queued experiment: DVC runs it in a copy below .dvc/tmp/exps and deletes the
     copy, so its runs belong to the project above.
     """
     folder = folder.resolve()
@@ -71,7 +71,7 @@ def project_root(folder: Path) -> Path:
 
 
 def store_uri(folder: Path) -> str:
-    """`MLFLOW_TRACKING_URI`, else the SQLite file mlflow.db of the project; a relative SQLite path starts there too.
+    """`MLFLOW_TRACKING_URI`, else the project's SQLite file mlflow.db; relative SQLite paths start at the project.
 
     Raises:
         TrackingError: the variable names a folder, the store of MLflow 1 and 2.
@@ -88,11 +88,11 @@ def store_uri(folder: Path) -> str:
 
 
 def open_store(folder: Path, *, experiment: str) -> Store:
-    """Open the store, making database and experiment where they are missing.
+    """Open the store; make database and experiment if they are missing.
 
     Args:
         folder: the project's folder, or a queued experiment's copy of it.
-        experiment: what the runs belong to; `MLFLOW_EXPERIMENT_NAME` goes before it.
+        experiment: the experiment's name; `MLFLOW_EXPERIMENT_NAME` takes precedence.
 
     Raises:
         TrackingError: `MLFLOW_TRACKING_URI` is no store, or the experiment was deleted.
@@ -106,9 +106,9 @@ def open_store(folder: Path, *, experiment: str) -> Store:
 
 
 def open_client(uri: str) -> "MlflowClient":
-    """A client of the store at `uri`, for runs and models alike.
+    """A client of the store at `uri`, for runs and models.
 
-    A SQLite file that is missing is made; one that was moved learns where its files are now.
+    A missing SQLite file is made; in a moved one the paths of files are corrected.
 
     Raises:
         UnreachableStoreError: the store does not answer.
@@ -134,10 +134,10 @@ def open_client(uri: str) -> "MlflowClient":
 
 
 def existing_client(folder: Path) -> tuple["MlflowClient", str]:
-    """A client of the store that is there already, and its URI: to read must not leave a database in any folder.
+    """A client of an existing store, and its URI: reading must not make a database.
 
     Raises:
-        TrackingError: there is none.
+        TrackingError: there is no store.
     """
     uri = store_uri(folder)
     database = _database(uri)
@@ -150,7 +150,7 @@ def existing_client(folder: Path) -> tuple["MlflowClient", str]:
 
 @contextmanager
 def plain_errors(uri: str) -> Iterator[None]:
-    """Turn whatever MLflow and the libraries below it raise about the store into `UnreachableStoreError`."""
+    """Turn errors of MLflow and its libraries about the store into `UnreachableStoreError`."""
     import sqlite3
 
     from filelock import Timeout
@@ -165,7 +165,7 @@ def plain_errors(uri: str) -> Iterator[None]:
 
 
 def all_pages(search: Callable[..., "PagedList[T]"], *arguments: Any, **keywords: Any) -> list[T]:
-    """All that one of the client's searches finds: a server gives a page at a time, and no more than it likes."""
+    """All results of a client's search; a server gives one page at a time."""
     page = search(*arguments, **keywords)
     found = list(page)
     while page.token:
@@ -194,18 +194,18 @@ def _find_experiment(client: "MlflowClient", name: str, *, artifacts: str | None
 
 
 def _database(uri: str) -> Path | None:
-    """The file of a SQLite store, None for a server."""
+    """The file of a SQLite store; None for a server."""
     return Path(uri.removeprefix(SQLITE)) if uri.startswith(SQLITE) else None
 
 
 def _artifact_root(uri: str) -> str | None:
-    """Artifacts lie beside a SQLite file; a server knows its own place. MLflow itself would take the current folder."""
+    """The folder of artifacts, beside a SQLite file; None for a server. MLflow's default is the current folder."""
     database = _database(uri)
     return artifact_root(database) if database else None
 
 
 def _locked(uri: str) -> AbstractContextManager[object]:
-    """One process at a time makes and migrates a SQLite file: MLflow's migrations race (three of four fail)."""
+    """Let one process at a time make and migrate a SQLite file: parallel migrations fail (three of four)."""
     from filelock import FileLock
 
     database = _database(uri)
@@ -216,7 +216,7 @@ def _locked(uri: str) -> AbstractContextManager[object]:
 
 
 def _go_round_proxies(uri: str) -> None:
-    """Let no proxy of the environment stand between us and a server on this machine: MLflow asks each it finds."""
+    """Use no proxy for a server on this machine; MLflow would use those of the environment."""
     host = urlsplit(uri).hostname
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
     if is_loopback(host) and host not in known.split(","):

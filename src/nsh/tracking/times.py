@@ -1,4 +1,4 @@
-"""How long the stages took whose results are here now. Each notes its own time (`nsh.system.command.run_stage`)."""
+"""The run times of the stages of the present results. Each stage records its time (`nsh.system.command.run_stage`)."""
 
 import json
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from nsh.tracking.lineage import changed_values, read_lock
 def stage_times(folder: Path, params: Params) -> dict[str, float]:
     """Seconds of the last run of each stage, slowest first, by the stage's name in DVC.
 
-    Only stages of the present matrix count, and only runs with the parameters that dvc.lock has for what is here: not
-    those of a profile that was left.
+    Only stages of the present matrix count, and only runs with the parameters in dvc.lock, not those of a former
+    profile.
     """
     if not (folder / TIMES).exists():
         return {}

@@ -1,9 +1,8 @@
 """MoCo v2's augmentation (Chen et al., arXiv 2003.04297, section 3; its order and constants), image by image.
 
-Every view is drawn from its own generator, named by (seed, image, view): any view can be made again alone, in any
-order, on any number of workers. Only Pillow works on the pixels, in 8 bits throughout: a float stage after a bicubic
-crop would meet values outside [0, 1], which colour jitter turns into NaN in about one image of 4,000.
-It does not know data sets, networks or files.
+Every view has its own generator, seeded with (seed, image, view), so that it can be made again alone, in any order, on
+any number of workers. Pillow computes all pixels in 8 bits: after a bicubic crop, floats would leave [0, 1], and colour
+jitter would turn them into NaN in about one image of 4,000. Knows no data set, network or file.
 """
 
 import math
@@ -31,8 +30,8 @@ _TWO_TURNS = [*range(256), *range(256)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
-    """All that chance decides about one view."""
+class Augmentation:
+    """The random parameters of one view."""
 
     box: tuple[int, int, int, int]  # left, upper, right, lower, in pixels of the image
     jitter: tuple[tuple[str, float], ...]  # (operation, amount) in the order of their application; empty: none
@@ -51,17 +50,17 @@ def augment(image: Image.Image, generator: Generator, *, size: int, resample: st
     return apply(image, draw(generator, image.size), size=size, resample=resample)
 
 
-def draw(generator: Generator, image_size: tuple[int, int]) -> Draw:
-    """Draw what happens to one view of an image of `image_size` = (width, height) pixels."""
+def draw(generator: Generator, image_size: tuple[int, int]) -> Augmentation:
+    """Draw the parameters of one view of an image of `image_size` = (width, height) pixels."""
     box = _draw_box(generator, image_size)
     jitter = _draw_jitter(generator) if generator.random() < JITTER_RATE else ()
     grey = generator.random() < GREY_RATE
     sigma = generator.uniform(*BLUR_SIGMA) if generator.random() < BLUR_RATE else None
-    return Draw(box=box, jitter=jitter, grey=grey, sigma=sigma, flip=generator.random() < FLIP_RATE)
+    return Augmentation(box=box, jitter=jitter, grey=grey, sigma=sigma, flip=generator.random() < FLIP_RATE)
 
 
-def apply(image: Image.Image, drawn: Draw, *, size: int, resample: str) -> NDArray[np.uint8]:
-    """Make the view that was drawn, uint8 [size, size, 3].
+def apply(image: Image.Image, drawn: Augmentation, *, size: int, resample: str) -> NDArray[np.uint8]:
+    """Make the view with the drawn parameters, uint8 [size, size, 3].
 
     Raises:
         ConfigError: `resample` is unknown.
@@ -79,13 +78,13 @@ def apply(image: Image.Image, drawn: Draw, *, size: int, resample: str) -> NDArr
 
 
 def _simplify(view: Image.Image) -> Image.Image:
-    """One channel where all three are equal: the same pixels in the end, in a third of the time."""
+    """Keep one channel if all three are equal: the resulting pixels are the same, in a third of the time."""
     red, green, blue = (channel.tobytes() for channel in view.split())
     return view.getchannel(0) if red == green == blue else view
 
 
 def _draw_box(generator: Generator, image_size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """A box of random area and ratio; where ten tries find none that fits, the largest allowed at the centre."""
+    """A box of random area and ratio; if none of ten tries fits, the largest allowed box at the centre."""
     width, height = image_size
     for _ in range(_CROP_TRIES):
         area = width * height * generator.uniform(*AREA)

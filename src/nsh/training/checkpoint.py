@@ -1,4 +1,4 @@
-"""Where a training run keeps its partial state, and the name under which it finds it again. Knows no method."""
+"""The partial state of a training run: its provenance, and the name of its checkpoint. Knows no method."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ from nsh.objectives.base import TrainingData
 from nsh.system.code import code_digest
 from nsh.system.files import sha256_json
 
-Facts = Mapping[str, Any]
-"""Everything a run's result depends on, by name; blocks may be nested, and JSON can write it all."""
+Provenance = Mapping[str, Any]
+"""Everything that decides the result of a run, by name; mappings may be nested, and JSON can represent it."""
 
 
-def collect_facts(identity: Mapping[str, Any], data: TrainingData, *, loop: str) -> Facts:
+def collect_provenance(identity: Mapping[str, Any], data: TrainingData, *, loop: str) -> Provenance:
     """`identity`, and digests of the data and of the code of the module `loop`, and torch's version."""
     return {**identity, "data": _digest_data(data), "code": code_digest([loop]), "torch": str(torch.__version__)}
 
 
-def fingerprint(facts: Facts) -> str:
-    """SHA-256 of `facts`: a run that differs in any of them never goes on from another one's checkpoint."""
-    return sha256_json(facts)
+def fingerprint(provenance: Provenance) -> str:
+    """SHA-256 of `provenance`: a run that differs in any value never continues from the checkpoint of another."""
+    return sha256_json(provenance)
 
 
-def list_differences(found: Facts, wanted: Facts) -> list[str]:
-    """One line for each fact in which two runs differ, named by its keys with dots: "seed: 0 there, 1 here"."""
+def list_differences(found: Provenance, wanted: Provenance) -> list[str]:
+    """One line for each value in which two runs differ, named by its keys with dots: "seed: 0 there, 1 here"."""
     there, here = flatten(found), flatten(wanted)
     keys = [key for key in sorted(there.keys() | here.keys()) if there.get(key) != here.get(key)]
     return [f"{key}: {_show(there.get(key))} there, {_show(here.get(key))} here" for key in keys]
 
 
 def _show(value: Any) -> str:
-    return f"{value}"[:12]  # of a digest the beginning tells enough
+    return f"{value}"[:12]  # the beginning of a digest is enough
 
 
 def _digest_data(data: TrainingData) -> str:

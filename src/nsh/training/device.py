@@ -1,4 +1,4 @@
-"""Which device torch works on. Knows nothing of what it works on."""
+"""The device that torch uses. Knows no network."""
 
 import torch
 
@@ -6,10 +6,10 @@ from nsh.errors import ConfigError
 
 
 def choose_device(name: str) -> str:
-    """What "auto" stands for here, "cuda" if torch has one, else "cpu"; any other device is what it says.
+    """Replace "auto" by "cuda" if torch has a CUDA device, else by "cpu"; other names stay.
 
     Raises:
-        ConfigError: CUDA is asked for and not there.
+        ConfigError: the CUDA device does not exist.
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,6 +1,6 @@
-"""The embeddings of a split, written to disk: each image once, and augmented views of the training images.
+"""Writes the embeddings of a split: of each image, and of augmented views of the training images.
 
-What is made waits in a cache until all is there, so a cut run goes on. It knows neither the split nor the network.
+Partial results are kept in a cache, so that an interrupted run continues. Knows neither the split nor the network.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from nsh.project.embeddings import Embeddings
 from nsh.system.files import sha256_json, write_json
 from nsh.system.folders import atomic_folder
 from nsh.system.progress import Progress, no_progress
-from nsh.training.views import Feed, copy_rows, embed_images, embed_views
+from nsh.training.views import Embedder, copy_rows, embed_images, embed_views
 
 Parts = Mapping[str, Sequence[str]]
 """The ids of "train", "query" and "gallery"; an image may be in several."""
@@ -23,7 +23,7 @@ Parts = Mapping[str, Sequence[str]]
 
 def embed_split(
     parts: Parts,
-    feed: Feed,
+    embedder: Embedder,
     *,
     header: Mapping[str, Any],
     graph: bytes,
@@ -32,24 +32,23 @@ def embed_split(
     into: Path,
     progress: Progress = no_progress,
 ) -> None:
-    """Embed every image once and the views of the training images, and write the folder `into`, whole or not at all.
+    """Embed every image once, and the views of the training images, and write the folder `into` atomically.
 
     Args:
-        parts: what is embedded.
-        feed: how images reach the network.
-        header: what the embeddings depend on, as `nsh.project.embeddings` has it; "views" and "seed" are those of
-            the views.
+        parts: the images.
+        embedder: reads and embeds images.
+        header: what the embeddings depend on (see `nsh.project.embeddings`); "views" and "seed" are those of the views.
         graph: the network as an ONNX file.
-        code: digest of the code; partial state of another header, batch or code is not taken up.
-        cache: the folder for partial state.
+        code: digest of the code; partial results with another header, batch or code are ignored.
+        cache: the folder for partial results.
         into: the folder to make or replace (see `nsh.project.embeddings`).
         progress: shows the batches.
 
     Raises:
         DataError: an image cannot be read, or an embedding is not finite.
     """
-    work = cache / sha256_json([header, feed.batch, code])[:16]
-    _embed(parts, feed, work, views=header["views"], seed=header["seed"], progress=progress)
+    work = cache / sha256_json([header, embedder.batch, code])[:16]
+    _embed(parts, embedder, work, views=header["views"], seed=header["seed"], progress=progress)
     _write(parts, work, into, header=header, graph=graph)
     shutil.rmtree(work)
 
@@ -58,17 +57,17 @@ def _distinct(parts: Parts) -> list[str]:
     return list(dict.fromkeys(name for part in parts.values() for name in part))
 
 
-def _embed(parts: Parts, feed: Feed, work: Path, *, views: int, seed: int, progress: Progress) -> None:
+def _embed(parts: Parts, embedder: Embedder, work: Path, *, views: int, seed: int, progress: Progress) -> None:
     ids, train = _distinct(parts), parts["train"]
     start = time.monotonic()
-    embed_images(ids, feed=feed, path=work / "images.npy", progress=progress)
+    embed_images(ids, embedder=embedder, path=work / "images.npy", progress=progress)
     middle = time.monotonic()
-    embed_views(train, feed=feed, views=views, seed=seed, path=work / "views.npy", progress=progress)
-    _tell("images", len(ids), middle - start)
-    _tell("views", len(train) * views, time.monotonic() - middle)
+    embed_views(train, embedder=embedder, views=views, seed=seed, path=work / "views.npy", progress=progress)
+    _print_rate("images", len(ids), middle - start)
+    _print_rate("views", len(train) * views, time.monotonic() - middle)
 
 
-def _tell(what: str, count: int, seconds: float) -> None:
+def _print_rate(what: str, count: int, seconds: float) -> None:
     print(f"embed: {count} {what} in {seconds:.1f} s, {count / seconds:.0f} a second")
 
 

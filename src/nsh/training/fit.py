@@ -1,4 +1,4 @@
-"""One training, whole: the method's fit, its history, and the files that it leaves. Knows no method."""
+"""Fits a method and writes its head, history and changes of the backbone. Knows no method."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Trained:
     Attributes:
         head: from embeddings to logits.
         history: one record an epoch or iteration, at least one, with "loss".
-        seconds: that the fit took.
+        seconds: the time of the fit.
     """
 
     head: HashHead
@@ -25,7 +25,7 @@ class Trained:
     seconds: float
 
     def write(self, files: PairFiles, *, changes: bytes) -> None:
-        """Write head, history and `changes`, what became of the backbone (see `nsh.backbones.tuned`)."""
+        """Write head, history and `changes`, the changed tensors of the backbone (see `nsh.backbones.tuned`)."""
         write_bytes(files.head, to_bytes(self.head))
         write_bytes(files.backbone, changes)
         write_json(files.history, [_round(record) for record in self.history])
@@ -41,13 +41,13 @@ def fit(
     """Fit a head.
 
     Args:
-        method: what fits it.
-        data: what it is fitted to.
+        method: the method.
+        data: the training data.
         bits: length of a code.
-        seed: of all that is drawn.
-        threads: of torch; a head is the same only for the same number.
-        loop: runs the methods that learn by gradient.
-        report: gets every record of the history as it is made.
+        seed: seeds all random numbers.
+        threads: torch's threads; heads are equal only for equal threads.
+        loop: trains methods that learn by gradient.
+        report: gets every record of the history at once.
 
     Raises:
         TrainingError: the method cannot be trained on this data.
@@ -65,5 +65,5 @@ def fit(
 
 
 def _round(record: dict[str, float]) -> dict[str, float]:
-    """To six significant digits: float32 has hardly more, and what is behind them is rounding."""
+    """Round to six significant digits: further digits of float32 are rounding errors."""
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in record.items()}

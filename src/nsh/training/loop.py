@@ -1,7 +1,7 @@
-"""The one loop for methods that learn by gradient, on cached views: resumable and deterministic.
+"""The training loop on cached views, for methods that learn by gradient: resumable and deterministic.
 
-It knows an `Objective`, not which method it belongs to; it reports through a callable and knows no tracker. The result
-depends on objective, data, schedule, seed, device and number of threads, and on nothing else.
+It minimises an `Objective` of any method and reports through a callable. The result depends only on objective, data,
+schedule, seed, device and number of threads.
 """
 
 import shutil
@@ -17,13 +17,13 @@ from torch import Tensor
 from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
-from nsh.training.checkpoint import collect_facts, fingerprint
+from nsh.training.checkpoint import collect_provenance, fingerprint
 from nsh.training.pairs import read_pairs
 from nsh.training.reproducible import reproducible
-from nsh.training.steps import Run, bit_balance
+from nsh.training.state import TrainingState, bit_balance
 
 WATCHED = 2048
-"""Clean images, at most, whose bits are counted after an epoch."""
+"""Largest number of clean images whose bit balance is computed after an epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class CachedViewLoop:
     """A `nsh.objectives.base.Loop` over the cached views of a frozen backbone.
 
     Attributes:
-        cache: folder for partial state, which stays until `clear`.
-        threads: of torch; results are equal only for equal threads.
+        cache: folder for checkpoints, which stay until `clear`.
+        threads: torch's threads; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
     """
@@ -44,7 +44,7 @@ class CachedViewLoop:
     _begun: list[Path] = field(default_factory=list, init=False, repr=False)
 
     def clear(self) -> None:
-        """Delete the partial state of the runs of this loop: call it when what they made is on the disk."""
+        """Delete the checkpoints of this loop's runs: call it when their results are on disk."""
         for folder in self._begun:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -58,11 +58,10 @@ class CachedViewLoop:
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Minimise `objective` in place by Adam, going on from the last whole epoch of a run that was not cleared.
+        """Minimise `objective` in place by Adam, from the last complete epoch of a run that was not cleared.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps, and
-        "bit_balance" of the codes of clean images, `WATCHED` of them at most. A resumed run reports the epochs before
-        the interruption again.
+        "bit_balance" of the codes of at most `WATCHED` clean images. A resumed run reports its former epochs again.
 
         Raises:
             TrainingError: fewer images than a batch, or fewer than two views.
@@ -70,32 +69,39 @@ class CachedViewLoop:
         """
         _check(data, schedule)
         settings = {"threads": self.threads, "device": self.device, "seed": seed, "schedule": asdict(schedule)}
-        facts = collect_facts({**identity, "loop": settings}, data, loop=__name__)
-        checkpoint = self.cache / fingerprint(facts) / "last.ckpt"
+        provenance = collect_provenance({**identity, "loop": settings}, data, loop=__name__)
+        checkpoint = self.cache / fingerprint(provenance) / "last.ckpt"
         self._begun.append(checkpoint.parent)
         with reproducible(self.threads):
-            run = Run(objective, learning_rate=schedule.learning_rate, device=self.device)
-            run.resume(checkpoint)
-            self._go_on(run, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
+            state = TrainingState(objective, learning_rate=schedule.learning_rate, device=self.device)
+            state.resume(checkpoint)
+            self._go_on(state, data, schedule=schedule, seed=seed, checkpoint=checkpoint, report=report)
         objective.to("cpu")
 
     def _go_on(
-        self, run: Run, data: TrainingData, *, schedule: Schedule, seed: int, checkpoint: Path, report: Report
+        self,
+        state: TrainingState,
+        data: TrainingData,
+        *,
+        schedule: Schedule,
+        seed: int,
+        checkpoint: Path,
+        report: Report,
     ) -> None:
-        """Run the epochs that are left."""
-        for record in run.records:
+        """Run the remaining epochs."""
+        for record in state.records:
             report(record)
-        left, steps = range(len(run.records), schedule.epochs), len(data.views) // schedule.batch
+        left, steps = range(len(state.records), schedule.epochs), len(data.views) // schedule.batch
         pairs = read_pairs(data.views, batch=schedule.batch, seed=seed, epochs=left)
         shown = iter(self.progress(pairs, desc="train", total=len(left) * steps))
         watched = _watch(data).to(self.device)
         for epoch in left:
-            means = run.epoch(islice(shown, steps))
-            balance = bit_balance(run.objective.head, watched)
-            run.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
-            run.save(checkpoint)
-            report(run.records[-1])
-        next(shown, None)  # past the last step, so that a bar ends its line
+            means = state.epoch(islice(shown, steps))
+            balance = bit_balance(state.objective.head, watched)
+            state.records.append({"epoch": epoch + 1, **means, "bit_balance": balance})
+            state.save(checkpoint)
+            report(state.records[-1])
+        next(shown, None)  # past the last step, so that the progress bar ends its line
 
 
 def _check(data: TrainingData, schedule: Schedule) -> None:
@@ -110,5 +116,5 @@ def _check(data: TrainingData, schedule: Schedule) -> None:
 
 
 def _watch(data: TrainingData) -> Tensor:
-    """The features of images spread evenly over the training data."""
+    """The features of at most `WATCHED` images, evenly spaced in the training data."""
     return torch.from_numpy(data.features[:: -(-len(data.features) // WATCHED)])

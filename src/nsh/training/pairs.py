@@ -1,6 +1,6 @@
-"""Batches of two different views of the same images, from cached features. Knows no method and no network.
+"""Batches of two different views of each image, from cached features. Knows no method and no network.
 
-What is drawn depends on (seed, epoch) alone, so a resumed run sees what an uninterrupted one would have seen.
+Batches depend on (seed, epoch) alone, so that a resumed run sees the batches of an uninterrupted one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,13 +15,13 @@ Pair = tuple[Tensor, Tensor, Tensor]  # rows int64 [batch], two views float32 [b
 
 
 def read_pairs(views: NDArray[np.float16], *, batch: int, seed: int, epochs: Iterable[int]) -> Iterator[Pair]:
-    """All batches of `epochs`, numbered from 0, one after the other.
+    """Yield all batches of the `epochs`, which are numbered from 0.
 
     Args:
         views: float16 [n, V, d], n >= batch, V >= 2; may be memory-mapped.
-        batch: images a batch.
-        seed: of all epochs.
-        epochs: which of them.
+        batch: images in a batch.
+        seed: the seed of the run.
+        epochs: the numbers of the epochs.
     """
     images, count, _ = views.shape
     for epoch in epochs:
@@ -31,7 +31,7 @@ def read_pairs(views: NDArray[np.float16], *, batch: int, seed: int, epochs: Ite
 
 
 def draw_pairs(images: int, views: int, *, batch: int, generator: np.random.Generator) -> Iterator[Choice]:
-    """One epoch of shuffled batches, two different views drawn for every image; an incomplete last one is left out."""
+    """One epoch of shuffled batches with two different views of every image; an incomplete last batch is left out."""
     order = generator.permutation(images)
     for start in range(0, images - batch + 1, batch):
         first = generator.integers(views, size=batch)
@@ -41,4 +41,4 @@ def draw_pairs(images: int, views: int, *, batch: int, generator: np.random.Gene
 
 def read_views(views: NDArray[np.float16], rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Tensor:
     """View chosen[i] of the image in rows[i], float32 [len(rows), d]."""
-    return torch.from_numpy(views[rows, chosen]).float()  # torch's conversion is the faster one
+    return torch.from_numpy(views[rows, chosen]).float()  # torch converts faster than NumPy

@@ -1,4 +1,4 @@
-"""Torch made to compute the same bytes on every run and every x86-64 CPU. It knows nothing of what is computed."""
+"""Makes torch compute the same bytes in every run and on every x86-64 CPU. Knows nothing of what is computed."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ _BRANCH, _COMPATIBLE = 1, 3  # of MKL's conditional numerical reproducibility, a
 
 @contextmanager
 def reproducible(threads: int) -> Iterator[None]:
-    """Fixed threads, fixed and deterministic kernels inside, the caller's settings again outside.
+    """Use `threads` threads and fixed, deterministic kernels in the block; restore the caller's settings after it.
 
     Raises:
         TrainingError: torch has already computed with other kernels than `nsh.system.kernels` fixes.
@@ -47,7 +47,7 @@ def _check_kernels() -> None:
 
 
 def _mkl_branch() -> int | None:
-    """The branch that MKL computes with from now on; None where torch carries no MKL that tells."""
+    """The branch that MKL computes with from now on; None if torch has no MKL with this function."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         return int(library.mkl_serv_cbwr_get(_BRANCH))

@@ -1,8 +1,8 @@
-"""Embeddings of clean images and of augmented views, written as they are made and taken up again after a kill.
+"""Writes embeddings of clean images and of augmented views, and continues after an interruption.
 
-The file grows batch by batch in the order of the images, so its length says how far it is. Batches are cut by
-`batch` alone and views are drawn from generators of their own: the bytes do not depend on the number of workers.
-It does not know what runs the network: `embed` is a callable.
+A file grows batch by batch in the order of the images, so its length shows the progress. Batches depend on `batch`
+alone and every view has its own generator, so the bytes do not depend on the number of workers. `embed` is a callable
+that runs the network.
 """
 
 import io
@@ -23,21 +23,21 @@ from nsh.training.augment import augment, view_generator
 Embed = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 """Images uint8 [n, S, S, 3] to embeddings float32 [n, d]; called by several threads at once."""
 
-_AHEAD = 2  # batches in work for each worker
+_AHEAD = 2  # batches in progress for each worker
 _COPIED = 4096  # rows copied at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feed:
-    """How images reach the network.
+class Embedder:
+    """How images are read and embedded.
 
     Attributes:
-        load: gives the image of an id.
-        embed: gives the embeddings of a batch.
+        load: from an id to its image.
+        embed: from a batch of images to embeddings.
         dim: length d of an embedding.
         size: S, pixels a side.
         resample: name of Pillow's filter.
-        batch: images embedded in one call; of views at least all those of one image.
+        batch: images or views in one call of `embed`; at least all views of one image.
         workers: threads that decode, augment and call `embed`.
     """
 
@@ -50,45 +50,55 @@ class Feed:
     workers: int
 
 
-def embed_images(ids: Sequence[str], *, feed: Feed, path: Path, progress: Progress = no_progress) -> None:
+def embed_images(ids: Sequence[str], *, embedder: Embedder, path: Path, progress: Progress = no_progress) -> None:
     """Write the embeddings of the images `ids` to the .npy file `path`, float32 [len(ids), d].
 
-    A file that an interrupted call with the same arguments left at `path` is continued; a whole one is left alone.
+    The file of an interrupted call with the same arguments is continued; a complete file is not changed.
 
     Raises:
         DataError: an image cannot be read, or an embedding is NaN or infinite.
     """
 
     def make(start: int) -> NDArray[np.float32]:
-        batch = ids[start : start + feed.batch]
-        return _embed(feed, read_inputs(feed.load, batch, size=feed.size, resample=feed.resample), batch)
+        batch = ids[start : start + embedder.batch]
+        return _embed(
+            embedder, read_inputs(embedder.load, batch, size=embedder.size, resample=embedder.resample), batch
+        )
 
-    _grow(path, (len(ids), feed.dim), np.float32, step=feed.batch, make=make, workers=feed.workers, progress=progress)
+    _grow(
+        path,
+        (len(ids), embedder.dim),
+        np.float32,
+        step=embedder.batch,
+        make=make,
+        workers=embedder.workers,
+        progress=progress,
+    )
 
 
 def embed_views(
-    ids: Sequence[str], *, feed: Feed, views: int, seed: int, path: Path, progress: Progress = no_progress
+    ids: Sequence[str], *, embedder: Embedder, views: int, seed: int, path: Path, progress: Progress = no_progress
 ) -> None:
     """Write the embeddings of `views` augmented views of each image to the .npy file `path`.
 
     The array is float16 [len(ids), views, d]; view v of image i is drawn by `view_generator(seed, image=i, view=v)`.
-    An interrupted call is continued as by `embed_images`.
+    An interrupted call is continued as in `embed_images`.
 
     Raises:
         DataError: an image cannot be read, or an embedding is NaN or beyond float16's 65,504.
     """
-    step = max(1, feed.batch // views)
+    step = max(1, embedder.batch // views)
 
     def make(start: int) -> NDArray[np.float16]:
         batch = ids[start : start + step]
         inputs = [
-            pixels for row, name in enumerate(batch, start) for pixels in _draw_views(feed, name, row, views, seed)
+            pixels for row, name in enumerate(batch, start) for pixels in _draw_views(embedder, name, row, views, seed)
         ]
         names = [name for name in batch for _ in range(views)]
-        return _halve(_embed(feed, np.stack(inputs), names), names).reshape(len(batch), views, feed.dim)
+        return _halve(_embed(embedder, np.stack(inputs), names), names).reshape(len(batch), views, embedder.dim)
 
-    shape = (len(ids), views, feed.dim)
-    _grow(path, shape, np.float16, step=step, make=make, workers=feed.workers, progress=progress)
+    shape = (len(ids), views, embedder.dim)
+    _grow(path, shape, np.float16, step=step, make=make, workers=embedder.workers, progress=progress)
 
 
 def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
@@ -103,22 +113,24 @@ def copy_rows(source: Path, rows: NDArray[np.int64], *, path: Path) -> None:
     _grow(path, shape, array.dtype.type, step=_COPIED, make=make, workers=1, progress=no_progress)
 
 
-def _draw_views(feed: Feed, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    image = read_image(feed.load, name)
+def _draw_views(embedder: Embedder, name: str, row: int, views: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    image = read_image(embedder.load, name)
     for view in range(views):
-        yield augment(image, view_generator(seed, image=row, view=view), size=feed.size, resample=feed.resample)
+        yield augment(image, view_generator(seed, image=row, view=view), size=embedder.size, resample=embedder.resample)
 
 
-def _embed(feed: Feed, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
-    embeddings = feed.embed(inputs)
-    if embeddings.shape != (len(names), feed.dim):
-        raise DataError(f"found embeddings {list(embeddings.shape)}, the backbone promised [{len(names)}, {feed.dim}]")
+def _embed(embedder: Embedder, inputs: NDArray[np.uint8], names: Sequence[str]) -> NDArray[np.float32]:
+    embeddings = embedder.embed(inputs)
+    if embeddings.shape != (len(names), embedder.dim):
+        raise DataError(
+            f"found embeddings {list(embeddings.shape)}, the backbone promised [{len(names)}, {embedder.dim}]"
+        )
     _check_finite(embeddings, names, "NaN or infinite: check the backbone's weights")
     return embeddings
 
 
 def _halve(embeddings: NDArray[np.float32], names: Sequence[str]) -> NDArray[np.float16]:
-    with np.errstate(over="ignore"):  # what overflows is named below
+    with np.errstate(over="ignore"):  # the check below names the image
         halves = embeddings.astype(np.float16)
     _check_finite(halves, names, f"beyond float16's {np.finfo(np.float16).max:.0f}: choose another backbone or weights")
     return halves
@@ -140,7 +152,7 @@ def _grow(
     workers: int,
     progress: Progress,
 ) -> None:
-    """Append `make(start)`, rows start to start + step, until the .npy file at `path` is whole."""
+    """Append `make(start)`, the rows start to start + step, until the .npy file at `path` is complete."""
     header = _header(shape, dtype)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
@@ -156,7 +168,7 @@ def _grow(
 
 
 def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
-    """NumPy's own, and not its memory map nor its `save`: neither can say that the disk is full."""
+    """The .npy header, written without NumPy's memory map or `save`, which do not report a full disk."""
     buffer = io.BytesIO()
     description = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, description)
@@ -164,7 +176,7 @@ def _header(shape: tuple[int, ...], dtype: type[np.generic]) -> bytes:
 
 
 def _resume(file: BinaryIO, header: bytes, *, row_bytes: int, step: int, rows: int) -> int:
-    """Set `file` behind its last whole batch and return the rows before it; begin it where it is not this array's."""
+    """Move `file` to the end of its last complete batch, or begin it again; return the rows before this place."""
     done = 0
     if file.read(len(header)) == header:
         done = (file.seek(0, io.SEEK_END) - len(header)) // row_bytes

@@ -230,7 +230,7 @@ def test_decoding_trains_everything_and_contrasts_nothing():
 
 def test_what_is_decoded_is_the_most_similar_image_s_latent_where_the_sort_is_hard():
     objective, first, second = build("decoding", bits=64, tau_s=1e-3)
-    one, other = objective.look(first, second)
+    one, other = objective.apply_heads(first, second)
     nearest = affinity(one.code, other.code).argmax(dim=1)
     assert nearest.tolist() == list(range(N))
     torch.testing.assert_close(objective.gather_first(one, other), one.latent[nearest])
@@ -240,7 +240,7 @@ def test_what_is_decoded_is_the_most_similar_image_s_latent_where_the_sort_is_ha
 def test_with_codes_alone_there_is_no_latent_head(ablation):
     objective, first, second = build(ablation)
     assert {name.partition(".")[0] for name, _ in objective.named_parameters()} == {"head"}
-    one, _ = objective.look(first, second)
+    one, _ = objective.apply_heads(first, second)
     assert torch.equal(one.latent > 0, one.code > 0)
     assert gradient_of(objective(first, second)[objective.term], objective.head) > 0
 
@@ -248,7 +248,7 @@ def test_with_codes_alone_there_is_no_latent_head(ablation):
 def test_the_single_bottleneck_s_gradient_is_that_of_the_equations_with_codes_for_latents():
     objective, first, second = build("single_bottleneck")
     loss = objective(first, second)["sorted_nce"]
-    one, other = objective.look(first, second)
+    one, other = objective.apply_heads(first, second)
     scores = affinity(one.code, other.code)
     levels = scores.sort(dim=1, descending=True).values
     # a level's gradient is shared by its ties, as in nsh.objectives.sorting.softsort

@@ -259,10 +259,10 @@ def test_a_missing_file_is_noticed(index):
 
 def test_an_index_of_a_later_schema_is_refused(tmp_path):
     writer.create(tmp_path / "index", bits=64, width=8, settings={"encoder_sha256": ENCODER})
-    from nsh.serving.index import store
+    from nsh.serving.index import sqlite
 
-    with store.writing(tmp_path / "index") as connection:
-        store.put_setting(connection, "schema", "2")
+    with sqlite.writing(tmp_path / "index") as connection:
+        sqlite.put_setting(connection, "schema", "2")
     with pytest.raises(CodesError, match="has schema 2, this version reads 1"):
         Index.open(tmp_path / "index")
 

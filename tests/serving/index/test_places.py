@@ -20,7 +20,7 @@ from nsh.errors import (
     IndexReadOnly,
     IndexUnusable,
 )
-from nsh.serving.index import Index, refusals, store
+from nsh.serving.index import Index, refusals, sqlite
 
 ENCODER = "a" * 64
 CODE = np.zeros((1, 8), np.uint8)
@@ -81,7 +81,7 @@ def test_on_a_read_only_mount_beside_a_writer_each_answer_is_of_one_version(tmp_
         assert process.stdout.readline() == "ready\n"
         reader, seen = Index.open(tmp_path / "mounted", readonly=True), set()
         while len(seen) < 30:
-            version, hits = reader.read(lambda view: (view.version.number, view.search(CODE, k=100)[0]))
+            version, hits = reader.read(lambda snapshot: (snapshot.version.number, snapshot.search(CODE, k=100)[0]))
             last_added = version if version % 3 else version - 1
             assert len(hits) == (0 if version == 0 else 50 if version % 3 else 25)
             assert {hit.metadata["turn"] for hit in hits} <= {str(last_added)}
@@ -105,10 +105,10 @@ def test_a_copy_of_an_index_that_is_open_is_whole(folder, tmp_path):
 
 def kill_while_it_writes(folder):
     """A process that ends when a part of its change is in the database, and leaves the journal that undoes it."""
-    with closing(sqlite3.connect(folder / store.FILE)) as connection:
+    with closing(sqlite3.connect(folder / sqlite.FILE)) as connection:
         pid = os.fork()
         if pid == 0:
-            connection = sqlite3.connect(folder / store.FILE, isolation_level=None)
+            connection = sqlite3.connect(folder / sqlite.FILE, isolation_level=None)
             connection.execute("PRAGMA cache_size = 1")
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
@@ -116,7 +116,7 @@ def kill_while_it_writes(folder):
             )
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(pid, 0)
-    assert (folder / f"{store.FILE}-journal").stat().st_size > 0
+    assert (folder / f"{sqlite.FILE}-journal").stat().st_size > 0
 
 
 def test_a_half_change_is_taken_back_only_where_that_can_be_written(folder, tmp_path, mount_read_only):
@@ -129,15 +129,15 @@ def test_a_half_change_is_taken_back_only_where_that_can_be_written(folder, tmp_
 
 
 def test_an_index_of_an_older_version_is_converted_where_that_can_be_written(folder, tmp_path, mount_read_only):
-    with closing(sqlite3.connect(folder / store.FILE)) as connection:
+    with closing(sqlite3.connect(folder / sqlite.FILE)) as connection:
         assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
     mount_read_only(folder, tmp_path / "mounted")
     assert "an index of an older version" in look(tmp_path / "mounted")
-    with closing(sqlite3.connect(folder / store.FILE)) as connection:  # it is open elsewhere: read as it is
+    with closing(sqlite3.connect(folder / sqlite.FILE)) as connection:  # it is open elsewhere: read as it is
         connection.execute("SELECT * FROM item").fetchone()
         assert look(folder) == "1 2000"
     Index.open(folder).close()
-    with closing(sqlite3.connect(folder / store.FILE)) as connection:
+    with closing(sqlite3.connect(folder / sqlite.FILE)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     assert look(tmp_path / "mounted") == "1 2000"
 
@@ -160,14 +160,14 @@ def test_a_change_without_room_is_refused_and_undone(tmp_path, mount):
 
 
 def zero_pages(folder, first, count):
-    path = folder / store.FILE
+    path = folder / sqlite.FILE
     content = bytearray(path.read_bytes())
     content[4096 * first : 4096 * (first + count)] = bytes(4096 * count)
     path.write_bytes(content)
 
 
 def test_damage_is_found_by_a_check_and_named_by_what_meets_it(folder):
-    pages = (folder / store.FILE).stat().st_size // 4096
+    pages = (folder / sqlite.FILE).stat().st_size // 4096
     zero_pages(folder, pages // 2, 3)
     index = Index.open(folder)
     with pytest.raises(IndexDamaged, match=r"index\.sqlite: .*: restore a backup, or build it again"):
@@ -190,7 +190,7 @@ def test_damage_anywhere_is_one_error(folder, first):
 
 
 def test_codes_and_ids_of_two_indexes_are_no_index(folder):
-    with closing(sqlite3.connect(folder / store.FILE)) as connection, connection:
+    with closing(sqlite3.connect(folder / sqlite.FILE)) as connection, connection:
         connection.execute("UPDATE item SET key = 5000 WHERE key = 1999")
     index = Index.open(folder)
     with pytest.raises(IndexDamaged, match="2000 ids and 2000 codes do not belong together"):
@@ -207,15 +207,15 @@ def test_a_missing_snapshot_is_damage_to_the_writer_too(folder):
 
 
 def test_a_folder_where_the_database_should_be(tmp_path):
-    (tmp_path / store.FILE).mkdir()
+    (tmp_path / sqlite.FILE).mkdir()
     with pytest.raises(IndexMissing):
         Index.open(tmp_path)
 
 
 def test_a_second_writer_is_told_of_the_first(folder, monkeypatch):
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
     index = Index.open(folder)
-    with store.writing(folder), pytest.raises(IndexBusy):
+    with sqlite.writing(folder), pytest.raises(IndexBusy):
         index.remove(["1"])
 
 
@@ -242,7 +242,7 @@ def test_what_sqlite_says_of_a_place_has_an_error_of_ours(folder, code, error):
     """Codes of which this machine's file systems give none."""
 
     def fail():
-        with store.translate(folder):
+        with sqlite.translate(folder):
             raised = sqlite3.OperationalError("disk I/O error")
             raised.sqlite_errorcode = code
             raise raised

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nsh.errors import CodesError, IndexBusy
-from nsh.serving.index import Index, snapshot, store, writer
+from nsh.serving.index import Index, snapshot_files, sqlite, writer
 
 ENCODER = "a" * 64
 
@@ -51,20 +51,20 @@ def kill(process):
     process.stdout.close()
 
 
-def check_whole(view):
+def check_whole(snapshot):
     """The state after one of the writer's calls, whatever was going on when it was killed."""
     code = np.zeros((1, 8), np.uint8)
-    hits = view.search(code, k=10**6)[0]
-    assert len(hits) == view.version.items
+    hits = snapshot.search(code, k=10**6)[0]
+    assert len(hits) == snapshot.version.items
     turns = {hit.metadata["turn"] for hit in hits}
     assert len(turns) <= 1
     numbers = [int(hit.id.split("/")[1]) for hit in hits]
     assert numbers in ([], list(range(100)), list(range(50, 100)))
     for turn in turns:
         assert {hit.id.split("/")[0] for hit in hits} == {turn}
-        assert view.code_of(hits[0].id).tolist() == [int(turn) % 256] * 8
+        assert snapshot.code_of(hits[0].id).tolist() == [int(turn) % 256] * 8
         assert {hit.distance for hit in hits} == {8 * (int(turn) % 256).bit_count()}
-    return view.version.number
+    return snapshot.version.number
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(snapshot if hasattr(snapshot, place) else store, place, stop)
+        patched.setattr(snapshot_files if hasattr(snapshot_files, place) else sqlite, place, stop)
         with pytest.raises(Killed):
             index.add(["b"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
     for reader in (index, Index.open(folder)):
@@ -131,25 +131,25 @@ def test_a_reader_beside_a_writer_sees_whole_versions_only(folder):
             while (version := reader.read(check_whole)) < wanted:
                 assert version >= seen
                 seen = version
-            assert not snapshot.codes_path(folder, wanted - 5).exists()
+            assert not snapshot_files.codes_path(folder, wanted - 5).exists()
     finally:
         kill(process)
 
 
 def test_a_reader_slower_than_its_writers_is_answered(folder, monkeypatch):
     """Each of the first attempts is overtaken; then nothing is committed until the reader is done."""
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
     index, versions = Index.open(folder), []
 
-    def ask(view):
-        versions.append(view.version.number)
+    def ask(snapshot):
+        versions.append(snapshot.version.number)
         change = {"metadata": None, "threads": 1}
         if len(versions) <= 3:
             writer.add(folder, [str(len(versions))], np.zeros((1, 8), np.uint8), **change)
         else:
             with pytest.raises(IndexBusy):
                 writer.add(folder, ["late"], np.zeros((1, 8), np.uint8), **change)
-        return [hit.id for hit in view.search(np.zeros((1, 8), np.uint8), k=9)[0]]
+        return [hit.id for hit in snapshot.search(np.zeros((1, 8), np.uint8), k=9)[0]]
 
     assert index.read(ask) == ["1", "2", "3"]
     assert versions == [0, 1, 2, 3]
@@ -190,16 +190,16 @@ SECOND = """
 import sys
 import numpy as np
 from pathlib import Path
-from nsh.serving.index import Index, store
+from nsh.serving.index import Index, sqlite
 
-index, connect = Index.open(Path(sys.argv[1])), store.connect
+index, connect = Index.open(Path(sys.argv[1])), sqlite.connect
 
 def connect_aloud(*arguments, **keywords):
-    store.connect = connect
+    sqlite.connect = connect
     print("begins", flush=True)
     return connect(*arguments, **keywords)
 
-store.connect = connect_aloud
+sqlite.connect = connect_aloud
 index.add(["late"], np.zeros((1, 8), np.uint8), encoder_sha256="a" * 64)
 print(index.version)
 """
@@ -209,7 +209,7 @@ def test_a_second_writer_waits_for_the_first(folder):
     entered, leave = threading.Event(), threading.Event()
 
     def hold():
-        with store.writing(folder):
+        with sqlite.writing(folder):
             entered.set()
             leave.wait()
 
@@ -227,9 +227,9 @@ def test_a_second_writer_waits_for_the_first(folder):
 
 
 def test_a_second_writer_gives_up_in_one_sentence(folder, monkeypatch):
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.1)
     index = Index.open(folder)
-    with store.writing(folder), pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"):
+    with sqlite.writing(folder), pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"):
         index.add(["a"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
 
 
@@ -301,7 +301,7 @@ def test_a_read_only_folder_opens_and_refuses_changes(killed):
 
 
 def test_rows_after_a_change_by_hand():
-    rows = snapshot.Rows(np.array([[1], [2], [3], [4]], np.uint8), np.array([0, 2, 5, 9]))
+    rows = snapshot_files.Rows(np.array([[1], [2], [3], [4]], np.uint8), np.array([0, 2, 5, 9]))
     change = writer.Change(np.array([5, 2]), np.array([11, 5, 10]), np.array([[7], [8], [9]], np.uint8))
     changed = writer.apply(rows, change)
     assert changed.keys.tolist() == [0, 5, 9, 10, 11]

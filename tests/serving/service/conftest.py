@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
-from nsh.serving.service.run import configure
+from nsh.serving.service.server import configure
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
 

@@ -34,7 +34,7 @@ def recorder():
 
 def run(work, recorder, **options):
     async def main():
-        batcher = Batcher(recorder, **{"lanes": 1, "batch": 4, **options})
+        batcher = Batcher(recorder, **{"workers": 1, "batch": 4, **options})
         try:
             return await work(batcher)
         finally:
@@ -69,12 +69,12 @@ def test_a_request_of_several_images_keeps_their_order(recorder):
     async def work(batcher):
         return await batcher.encode([b"c", b"bad", b"a", b"b", b"d", b"e"])
 
-    answers = run(work, recorder, lanes=2)
+    answers = run(work, recorder, workers=2)
     assert isinstance(answers[1], UnreadableImage)
     assert b"".join(bytes(code) for code in answers if not isinstance(code, UnreadableImage)) == b"cabde"
 
 
-def test_lanes_work_at_the_same_time():
+def test_workers_work_at_the_same_time():
     meeting = threading.Barrier(2, timeout=PATIENCE)
 
     def encode(images):
@@ -84,7 +84,7 @@ def test_lanes_work_at_the_same_time():
     async def work(batcher):
         return await asyncio.gather(batcher.encode([b"a"]), batcher.encode([b"b"]))
 
-    assert len(run(work, encode, lanes=2)) == 2
+    assert len(run(work, encode, workers=2)) == 2
 
 
 def test_who_gave_up_costs_no_lane(recorder):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from nsh.serving.index import store
+from nsh.serving.index import sqlite
 from nsh.serving.service import schemas
 
 BEARER = {"Authorization": "Bearer a token of the tests"}
@@ -126,8 +126,8 @@ def test_an_index_that_cannot_be_written_is_read_only(serve, index_path, tmp_pat
 
 
 def test_an_index_that_another_process_is_changing_is_busy(client, index_path, monkeypatch):
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
-    with store.writing(index_path):
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
+    with sqlite.writing(index_path):
         answer = client.post_json("/v1/items/new", {"code": "fff0"}, method="PUT", **BEARER)
         assert (answer.status, answer.json["type"]) == (503, "urn:nsh:problem:busy")
         assert answer.headers["retry-after"] == "1"
@@ -135,7 +135,7 @@ def test_an_index_that_another_process_is_changing_is_busy(client, index_path, m
 
 
 def test_a_damaged_index_is_called_so(client, index_path):
-    path = index_path / store.FILE
+    path = index_path / sqlite.FILE
     content = path.read_bytes()
     path.write_bytes(content[:4096] + bytes(len(content) - 4096))
     answer = client.post_json("/v1/search", {"code": "fff0"})

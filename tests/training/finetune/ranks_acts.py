@@ -31,7 +31,7 @@ from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.order import shard
 from nsh.training.finetune.ranks import this_rank
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.run import Run
+from nsh.training.finetune.state import FineTuningState
 
 RANKS, BATCH = 2, 12
 RIVALS = {
@@ -102,7 +102,7 @@ def step(folder: Path) -> None:
     tiny, fabric, found = make_tiny(), open_fabric("cpu"), {}
     for name in OBJECTIVES:
         module = FineTuning(make_network().double(), build(name, tiny), recipe=Recipe(**RECIPE), learning_rate=1e-3)
-        run = Run(module, fabric, folder=folder / "cache", facts={})
+        run = FineTuningState(module, fabric, folder=folder / "cache", provenance={})
         module.train()
         own = tuple(shard(part, rank=this_rank(), ranks=RANKS) for part in make_pair(tiny))
         terms = run.step(own, seed=0)

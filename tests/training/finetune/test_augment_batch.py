@@ -10,10 +10,10 @@ from PIL import Image, ImageFilter
 from torchvision.transforms import functional as reference
 
 from nsh.core.preprocess import to_input
-from nsh.training.augment import Draw, apply
+from nsh.training.augment import Augmentation, apply
 from nsh.training.finetune import augment_batch
 from nsh.training.finetune.augment_batch import augment
-from nsh.training.finetune.draws import NONE, OPERATIONS, Draws, draw_views
+from nsh.training.finetune.augmentations import NONE, OPERATIONS, Augmentations, draw_views
 
 SIZE = 24
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -36,7 +36,7 @@ def make_draws(*views):
         for place, (name, amount) in enumerate(changes.items()):
             steps[row, place] = OPERATIONS.index(name)
             amounts[row, OPERATIONS.index(name)] = amount
-    return Draws(boxes=np.array([box for box, _ in views], np.float32), steps=steps, amounts=amounts)
+    return Augmentations(boxes=np.array([box for box, _ in views], np.float32), steps=steps, amounts=amounts)
 
 
 def view(squares, drawn, size=SIZE):
@@ -95,7 +95,7 @@ class TestCrop:
         """The crop of the original and the box of its square show the same, but for the square's pixels."""
         wide = Image.fromarray(make_squares(1, 96)[0]).resize((96, 48), Image.Resampling.BICUBIC)
         square = to_input(wide, size=64, resample="bilinear")[None]
-        drawn = Draw(box=(12, 6, 60, 42), jitter=(), grey=False, sigma=None, flip=False)
+        drawn = Augmentation(box=(12, 6, 60, 42), jitter=(), grey=False, sigma=None, flip=False)
         found = view(square, make_draws(((12 / 96, 6 / 48, 60 / 96, 42 / 48), {})))
         assert differences(found, apply(wide, drawn, size=SIZE, resample="bilinear")).mean() < 2
 
@@ -180,7 +180,7 @@ def as_single(drawn, row, width, height):
     names = [OPERATIONS[number] for number in drawn.steps[row] if number != NONE]
     amounts = dict(zip(OPERATIONS, drawn.amounts[row].tolist(), strict=True))
     box = tuple(round(float(edge)) for edge in (min(left, right), upper, max(left, right), lower))
-    return Draw(
+    return Augmentation(
         box=box,
         jitter=tuple((name, amounts[name]) for name in names if name not in ("grey", "blur")),
         grey="grey" in names,

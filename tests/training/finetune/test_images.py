@@ -10,7 +10,7 @@ from tests.training.finetune.tiny import SIZE, make_images
 from nsh.core.preprocess import to_input
 from nsh.system.progress import no_progress
 from nsh.training.finetune.augment_batch import augment
-from nsh.training.finetune.draws import draw_views
+from nsh.training.finetune.augmentations import draw_views
 from nsh.training.finetune.fabric import open_fabric
 from nsh.training.finetune.files import ImageFiles
 from nsh.training.finetune.images import TrainingImages, _lead

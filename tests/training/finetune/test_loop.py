@@ -18,7 +18,7 @@ from tests.training.finetune.tiny import (
 from nsh.errors import ConfigError, DataError, NonFiniteLoss, TrainingError, UnreadableImage
 from nsh.methods import Schedule, TrainingData, create
 from nsh.objectives.gradient import CleanObjective
-from nsh.training.finetune.run import Run
+from nsh.training.finetune.state import FineTuningState
 
 
 def test_network_and_head_learn_together_and_both_losses_fall(loop, tiny):
@@ -108,9 +108,16 @@ def test_without_held_out_images_nothing_is_validated_and_the_last_epoch_is_kept
 
 
 def test_held_out_images_are_never_trained_on(loop, tiny, monkeypatch):
-    trained, validated, step, measure = set(), set(), Run.step, Run.measure
-    monkeypatch.setattr(Run, "step", lambda self, pair, **k: trained.update(pair[0].tolist()) or step(self, pair, **k))
-    monkeypatch.setattr(Run, "measure", lambda self, pair: validated.update(pair[0].tolist()) or measure(self, pair))
+    trained, validated = set(), set()
+    step, held_out_loss = FineTuningState.step, FineTuningState.held_out_loss
+    monkeypatch.setattr(
+        FineTuningState, "step", lambda self, pair, **k: trained.update(pair[0].tolist()) or step(self, pair, **k)
+    )
+    monkeypatch.setattr(
+        FineTuningState,
+        "held_out_loss",
+        lambda self, pair: validated.update(pair[0].tolist()) or held_out_loss(self, pair),
+    )
     fit(loop(), tiny.data, epochs=4)
     assert len(trained) == IMAGES - 6
     assert len(validated) == 6
@@ -118,15 +125,15 @@ def test_held_out_images_are_never_trained_on(loop, tiny, monkeypatch):
 
 
 def test_clipping_bounds_the_gradient(loop, tiny, monkeypatch):
-    lengths, clip = [], Run._clip
+    lengths, clip = [], FineTuningState._clip
 
     def watch(self):
-        doubts = clip(self)
+        checks = clip(self)
         squares = [parameter.grad.square().sum() for parameter in self.module.parameters()]
         lengths.append(float(torch.stack(squares).sum().sqrt()))
-        return doubts
+        return checks
 
-    monkeypatch.setattr(Run, "_clip", watch)
+    monkeypatch.setattr(FineTuningState, "_clip", watch)
     fit(loop(), tiny.data, epochs=1)
     fit(loop(clip=0.01), tiny.data, epochs=1)
     assert min(lengths[:3]) > 0.02
@@ -201,7 +208,7 @@ def test_a_loss_that_is_not_finite_names_epoch_step_and_images(loop, tiny):
 
 def test_weights_that_are_not_finite_are_never_written(loop, tiny, monkeypatch):
     """The loss is looked at a step later, but before a checkpoint: the state before it is what a run goes on from."""
-    step = Run.step
+    step = FineTuningState.step
 
     def spoil(self, pair, *, seed):
         if self.position.step == 1:
@@ -209,7 +216,7 @@ def test_weights_that_are_not_finite_are_never_written(loop, tiny, monkeypatch):
                 self.module.network.last.weight.fill_(torch.nan)
         return step(self, pair, seed=seed)
 
-    monkeypatch.setattr(Run, "step", spoil)
+    monkeypatch.setattr(FineTuningState, "step", spoil)
     made = loop(checkpoint_minutes=0.0)
     with pytest.raises(NonFiniteLoss, match=r"nan in epoch 1, step 2, on the training images in rows \["):
         fit(made, tiny.data)
@@ -220,7 +227,7 @@ def test_weights_that_are_not_finite_are_never_written(loop, tiny, monkeypatch):
 
 def test_an_objective_that_does_not_look_at_the_embeddings_is_refused(loop, tiny, monkeypatch):
     """As one of clean images would be that says nothing of fine-tuning."""
-    monkeypatch.setattr(CleanObjective, "tune", CleanObjective.measure)
+    monkeypatch.setattr(CleanObjective, "tune", CleanObjective.cached_loss)
     method = create("mbe", {"epochs": 1, "batch": 6, "learning_rate": 1e-3, "gamma": 6.0})
     with pytest.raises(TrainingError, match="does not depend on the embeddings it was given"):
         method.fit(tiny.data, bits=BITS, seed=0, report=lambda record: None, loop=loop())

@@ -13,7 +13,7 @@ import torch
 from tests.training.finetune.tiny import all_weights, are_equal, fit, make_loop
 
 from nsh.errors import TrainingError
-from nsh.training.finetune.run import Position, Run
+from nsh.training.finetune.state import FineTuningState, Position
 
 ROOT = Path(__file__).parents[3]
 EVERY_STEP = {"checkpoint_minutes": 0.0}
@@ -25,7 +25,7 @@ class CutError(Exception):
 
 def cut_at(monkeypatch, name, call):
     """Let the method `name` of a run break it off when it is called for the `call`th time."""
-    calls, method = [], getattr(Run, name)
+    calls, method = [], getattr(FineTuningState, name)
 
     def counting(self, *arguments, **keywords):
         calls.append(1)
@@ -33,7 +33,7 @@ def cut_at(monkeypatch, name, call):
             raise CutError
         return method(self, *arguments, **keywords)
 
-    monkeypatch.setattr(Run, name, counting)
+    monkeypatch.setattr(FineTuningState, name, counting)
 
 
 def let_every_epoch_be_the_best(monkeypatch):
@@ -53,7 +53,9 @@ def whole(tmp_path, data, **changes):
 
 
 @pytest.mark.parametrize("batch_norm", ["frozen", "trained"])
-@pytest.mark.parametrize(("method", "call"), [("step", 1), ("step", 2), ("step", 5), ("measure", 2), ("save_best", 2)])
+@pytest.mark.parametrize(
+    ("method", "call"), [("step", 1), ("step", 2), ("step", 5), ("held_out_loss", 2), ("save_best", 2)]
+)
 def test_a_run_that_was_cut_anywhere_ends_as_an_uninterrupted_one(
     tmp_path, tiny, monkeypatch, method, call, batch_norm
 ):
@@ -71,8 +73,10 @@ def test_a_run_that_was_cut_anywhere_ends_as_an_uninterrupted_one(
 
 
 def test_checkpoints_come_by_the_clock_and_after_every_epoch(tmp_path, tiny, monkeypatch):
-    saved, save = [], Run.save
-    monkeypatch.setattr(Run, "save", lambda self: saved.append((self.position.epoch, self.position.step)) or save(self))
+    saved, save = [], FineTuningState.save
+    monkeypatch.setattr(
+        FineTuningState, "save", lambda self: saved.append((self.position.epoch, self.position.step)) or save(self)
+    )
     fit(make_loop(tmp_path / "rare", checkpoint_minutes=60.0), tiny.data, epochs=2)
     assert saved == [(1, 0), (2, 0)]
     saved.clear()
@@ -82,7 +86,7 @@ def test_checkpoints_come_by_the_clock_and_after_every_epoch(tmp_path, tiny, mon
 
 def test_a_finished_run_trains_no_more_and_gives_the_same_again(tmp_path, tiny, monkeypatch):
     expected, expected_records = whole(tmp_path, tiny.data)
-    monkeypatch.setattr(Run, "step", None)
+    monkeypatch.setattr(FineTuningState, "step", None)
     again, records = whole(tmp_path, tiny.data)
     assert are_equal(again, expected)
     assert records == expected_records
@@ -90,7 +94,7 @@ def test_a_finished_run_trains_no_more_and_gives_the_same_again(tmp_path, tiny, 
 
 def test_chance_in_a_step_is_the_same_after_an_interruption(tmp_path, tiny, monkeypatch):
     """What torch draws by itself, e.g. a dropout's mask of an objective of the user's."""
-    step = Run.step
+    step = FineTuningState.step
 
     def noisy(self, pair, *, seed):
         terms = step(self, pair, seed=seed)
@@ -98,7 +102,7 @@ def test_chance_in_a_step_is_the_same_after_an_interruption(tmp_path, tiny, monk
             self.module.network.last.bias += 0.01 * torch.rand(8)
         return terms
 
-    monkeypatch.setattr(Run, "step", noisy)
+    monkeypatch.setattr(FineTuningState, "step", noisy)
     expected, _ = whole(tmp_path, tiny.data, **EVERY_STEP)
     with monkeypatch.context() as patch:
         cut_at(patch, "step", 5)
@@ -154,7 +158,7 @@ def test_a_checkpoint_of_another_run_is_refused_with_the_differences(tmp_path, t
 
 def test_which_weights_are_kept_is_chosen_without_training_again(tmp_path, tiny, monkeypatch):
     fit(make_loop(tmp_path, keep="last"), tiny.data)
-    monkeypatch.setattr(Run, "step", None)
+    monkeypatch.setattr(FineTuningState, "step", None)
     loop = make_loop(tmp_path, keep="best", checkpoint_minutes=1.0)
     fit(loop, tiny.data)
     assert len(list(tmp_path.rglob("last.ckpt"))) == 1

@@ -1,22 +1,22 @@
-"""How good codes are: retrieval figures where there are labels, bit figures always.
+"""Metrics of codes: retrieval figures if there are labels, bit figures always.
 
-One gallery item is *relevant* to a query if the two share at least one label. The gallery is ranked by
-(distance, gallery row); a gallery of fewer than k items is ranked whole, and k then means its size.
-All retrieval figures are means over ALL queries; a query's share is 0 where its figure has no value
-(no relevant item in the top k, none in the gallery, or an empty ball), so nothing is skipped in silence.
+A gallery item is *relevant* to a query if the two share at least one label. The gallery is ranked by
+(distance, gallery row). If the gallery has fewer than k items, k is its size.
+All retrieval figures are means over ALL queries. A query without a value (no relevant item in the top k, none in
+the gallery, or an empty ball) counts as 0; no query is skipped.
 r_k is the number of relevant items in the top k, R that in the gallery.
 
     mAP_at_k            (1/r_k) * sum over relevant ranks j <= k of r_j / j
     mAP_min_at_k        the same sum over min(R, k); never above P_at_k for R >= k
-    mAP_tie_aware_at_k  the first, expected over random orders of equal distances
+    mAP_tie_aware_at_k  the expectation of mAP_at_k over random orders of equal distances
     P_at_k              r_k / k
     recall_at_k         r_k / R
     P_at_H2             relevant share of the items at a distance <= 2
     empty_ball_share    share of queries with no item at a distance <= 2
 
-The first is the paper's. `nsh.core.metrics.precision` defines all three mAPs in full.
+mAP_at_k is the paper's. `nsh.core.metrics.precision` defines all three mAPs in full.
 
-Over the gallery's codes, p_b being the share of ones of bit b:
+Over the gallery's codes, with p_b the share of ones of bit b:
 
     bit_balance          1 - mean over b of |2 p_b - 1|; 1: all even
     constant_bits_share  share of bits that are the same in every code

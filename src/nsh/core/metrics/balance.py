@@ -12,8 +12,8 @@ def bit_figures(codes: NDArray[np.uint8], *, bits: int) -> dict[str, float]:
     """bit_balance, constant_bits_share, unique_codes and code_entropy of codes uint8 [n, ceil(bits / 8)], n >= 1.
 
     With p_b the share of ones of bit b: balance = 1 - mean |2 p_b - 1|, and entropy = mean of
-    -p_b log2 p_b - (1 - p_b) log2 (1 - p_b), both in [0, 1] and 1 for even bits. Correlated bits count as
-    many: `unique_codes` is what sees them.
+    -p_b log2 p_b - (1 - p_b) log2 (1 - p_b), both in [0, 1] and 1 for even bits. Only `unique_codes` is lower for
+    correlated bits.
 
     Raises:
         CodesError: see `nsh.core.codes.check_codes`.

@@ -1,6 +1,6 @@
-"""Codes placed in a part of the split: their rows and labels, nearest images, the protocol's counts. Knows no files.
+"""The codes of a part of the split, with rows and labels; nearest images; the protocol's counts. Knows no files.
 
-An image that could not be encoded is neither searched for nor found, and is counted in the protocol.
+An image that could not be encoded is no query and no gallery item; the protocol has the count of such images.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class CodedPart:
     Attributes:
         codes: as they were read.
         rows: int64 [n], their rows in the part.
-        labels: bool [n, classes], None where nothing is labelled.
+        labels: bool [n, classes], None without labels.
     """
 
     codes: Codes
@@ -37,7 +37,7 @@ def place_codes(codes: Codes, ids: Sequence[str], labels: NDArray[np.bool_] | No
     Args:
         codes: of all images of the part.
         ids: of the m images of the part.
-        labels: bool [m, classes], None where nothing is labelled.
+        labels: bool [m, classes], None without labels.
 
     Raises:
         CodesError: the codes are of other images.
@@ -68,7 +68,7 @@ def find_nearest(query: CodedPart, gallery: CodedPart, *, seed: int) -> Table:
 
 
 def count_parts(query: CodedPart, gallery: CodedPart) -> dict[str, Any]:
-    """How many images have a code and how many have none, for the protocol.
+    """The numbers of images with and without a code, for the protocol.
 
     Examples:
         >>> part = place_codes(Codes(["a.jpg"], np.array([[1]], np.uint8), {}, []), ["a.jpg"], None)

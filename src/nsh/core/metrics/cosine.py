@@ -1,7 +1,7 @@
-"""The ceiling of a backbone: the figures its float embeddings reach by cosine, before any bit is drawn.
+"""Retrieval figures of a backbone's float embeddings by cosine, for comparison with codes.
 
-Same relevance, denominators and zero rule as for codes (`nsh.core.metrics`), ranked by (falling cosine, gallery
-row). Floats hardly tie, so no tie-aware figure is given. Knows nothing of files.
+Relevance, denominators and the zero rule are those of codes (`nsh.core.metrics`); the order is (falling cosine, gallery
+row). Floats hardly tie, so there is no tie-aware figure. Knows nothing of files.
 """
 
 import numpy as np
@@ -28,15 +28,15 @@ def cosine_map(
 ) -> dict[str, float]:
     """mAP_at_k, mAP_min_at_k, P_at_k and recall_at_k of float embeddings.
 
-    Products are summed in float64 and rounded to float32: the order of a BLAS, which its threads and the processor
-    decide, is then lost in the rounding.
+    Products are summed in float64 and rounded to float32. The rounding removes the differences in the order of
+    summation, which depends on the BLAS's threads and the processor.
 
     Args:
-        query_embeddings: float32 [q, d], q >= 1. An all-zero row has cosine 0 with everything.
+        query_embeddings: float32 [q, d], q >= 1. An all-zero row has cosine 0 with every row.
         gallery_embeddings: float32 [g, d], g >= 1.
         query_labels: bool [q, classes].
         gallery_labels: bool [g, classes].
-        k: ranks looked at; it stays in the names where the gallery is smaller.
+        k: ranks considered; the names keep k even if the gallery is smaller.
         progress: wraps the blocks of queries.
 
     Raises:

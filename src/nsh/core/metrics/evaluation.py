@@ -1,8 +1,8 @@
-"""The one pass over the queries that yields every figure and curve of `nsh.core.metrics`.
+"""Computes every figure and curve of `nsh.core.metrics` in one pass over the queries.
 
-Queries go through in blocks, each on one thread, and each block leaves nothing but sums and one number a query: memory
-is bounded by threads x block. Blocks are cut and summed in one order, so the result does not
-depend on `threads`, to the last bit. Knows nothing of files.
+Queries are processed in blocks, one thread for each. A block leaves only sums and one number a query, so memory is
+bounded by threads x block. Blocks are cut and summed in one order, so the result does not depend on `threads`, to the
+last bit. Knows nothing of files.
 """
 
 import re
@@ -28,11 +28,11 @@ from nsh.system.threads import map_in_threads
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures by the names DVC and MLflow both take, all finite, and curves by name (`CURVES`)."""
+    """Figures, all finite, by names that DVC and MLflow both accept, and curves by name (`CURVES`)."""
 
     metrics: dict[str, float]
     curves: dict[str, Table]
-    average_precision: NDArray[np.float64]  # [q], what mAP_at_k is the mean of; [0] without labels
+    average_precision: NDArray[np.float64]  # [q], whose mean is mAP_at_k; [0] without labels
 
 
 def evaluate(
@@ -51,17 +51,17 @@ def evaluate(
     Args:
         query_codes: uint8 [q, ceil(bits / 8)], packed as `nsh.core.codes.pack` does, q >= 1.
         gallery_codes: uint8 [g, ceil(bits / 8)], g >= 1. Its order decides between equal distances: shuffle it once.
-        query_labels: bool [q, classes], True where the image has the label; None for figures without labels only.
-        gallery_labels: bool [g, classes], None exactly where `query_labels` is.
+        query_labels: bool [q, classes], True if the image has the label; None: only the figures that need no labels.
+        gallery_labels: bool [g, classes], None if and only if `query_labels` is.
         bits: length of a code.
-        k: ranks looked at; it stays in the names where the gallery is smaller.
-        threads: blocks of queries worked on at once; results do not depend on it.
+        k: ranks considered; the names keep k even if the gallery is smaller.
+        threads: blocks of queries processed at once; results do not depend on it.
         progress: wraps the blocks.
 
     Raises:
         CodesError: codes are no packed codes of `bits` bits, or there are none.
-        DataError: labels do not fit the codes, or each other.
-        ConfigError: k or threads is below 1, or only one side has labels.
+        DataError: labels do not fit the codes or each other.
+        ConfigError: k or threads is below 1, or only one of query and gallery has labels.
 
     Examples:
         >>> query, gallery = np.array([[0b000]], np.uint8), np.array([[0b001], [0b011], [0b111]], np.uint8)
@@ -87,14 +87,14 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Codes:
-    """Two sets of codes as words, ready to be compared block by block."""
+    """Query and gallery codes as words, for comparison block by block."""
 
     query: NDArray[np.uint64]  # [words, q]
     gallery: NDArray[np.uint64]  # [words, g]
     bits: int
 
     def distances(self, block: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
-        """Distances [b, g] of a block of queries, as narrow as they can be: the sort is faster for it."""
+        """Distances [b, g] of a block of queries, in the narrowest type, which sorts fastest."""
         query = self.query[:, block]
         shape = (query.shape[1], self.gallery.shape[1])
         table = np.empty(shape, np.uint8) if self.bits <= np.iinfo(np.uint8).max else np.empty(shape, np.uint16)
@@ -102,7 +102,7 @@ class _Codes:
         return table
 
     def empty_balls(self, block: slice) -> Figures:
-        """The one retrieval figure that needs no label."""
+        """The only retrieval figure that needs no label."""
         return {"empty_ball_share": (self.distances(block).min(axis=1) > RADIUS).astype(np.float64)}
 
 
@@ -131,7 +131,7 @@ class _Search:
 def _average(
     figures: Callable[[slice], Figures], *, queries: int, gallery: int, threads: int, progress: Progress
 ) -> tuple[Figures, NDArray[np.float64]]:
-    """Mean over all queries of what `figures` finds for each block of them, and every query's average precision."""
+    """The means over all queries of the `figures` of each block, and every query's average precision."""
     blocks = list(query_blocks(queries, gallery))
     totals: Figures = {}
     precisions: list[NDArray[np.float64]] = []

@@ -1,4 +1,4 @@
-"""Some queries and the nearest items of each, for a picture of what the codes find. Knows nothing of images."""
+"""Some queries and their nearest items, for a picture of the retrieval. Knows nothing of images."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,12 @@ def find_examples(
     Args:
         query_codes: uint8 [q, bytes].
         gallery_codes: uint8 [g, bytes].
-        query_labels: bool [q, classes], None where there are none.
-        seed: of the draw: the same queries for every code of one split.
+        query_labels: bool [q, classes], None without labels.
+        seed: of the draw; it gives the same queries for all codes of one split.
 
     Returns:
-        Columns "query" and "gallery", rows of the two, and "distance", one row an item, nearest first. At most
-        `QUERIES` x `RESULTS` rows, fewer where there are fewer queries or items.
+        Columns "query" and "gallery" (rows of both) and "distance", one row an item, nearest first. At most `QUERIES`
+        x `RESULTS` rows.
 
     Examples:
         >>> found = find_examples(np.array([[0b00]], np.uint8), np.array([[0b11], [0b01]], np.uint8), None, seed=0)
@@ -44,7 +44,7 @@ def find_examples(
 
 
 def choose_queries(queries: int, labels: NDArray[np.bool_] | None, *, count: int, seed: int) -> list[int]:
-    """Rows of `count` queries, drawn at random; where there are labels, no label twice before each was there once.
+    """Rows of `count` queries, drawn at random; no combination of labels is repeated before each was drawn once.
 
     Examples:
         >>> cat, dog = [True, False], [False, True]

@@ -1,6 +1,6 @@
-"""From counts to figures, one row a query; the means over queries are the published numbers.
+"""Figures of each query from counts; their means over all queries are the published figures.
 
-Definitions stand in `nsh.core.metrics`. Knows nothing of blocks and threads.
+`nsh.core.metrics` has the definitions. Knows nothing of blocks and threads.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Fi
 
     Args:
         ranked: the queries' counts, `ranked.top` at least k deep.
-        k: ranks looked at, at most the gallery's size.
-        ranks: those that `ranked.sampled` was counted at.
+        k: ranks considered, at most the gallery's size.
+        ranks: the ranks of `ranked.sampled`.
 
     Examples:
         >>> from nsh.core.metrics.ranking import rank_block

@@ -1,8 +1,7 @@
-"""Whether one ranking is better than another on the same queries. Knows nothing of codes, seeds of training or files.
+"""Whether one method ranks better than another on the same queries. Knows nothing of codes, seeds of training or files.
 
-Two methods that are measured on the same queries stumble over the same hard ones, so the figures of a query belong
-together, and what is uncertain is the mean of their differences. Both answers tell what other queries would change,
-not what another training would.
+Hard queries are hard for both methods, so the figures of a query are compared as a pair, and the uncertainty is that of
+the mean difference. It covers the choice of queries, not another training.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from nsh.errors import DataError
 
 DRAWS = 2_000
-TIE = 2  # standard errors below which a difference says nothing
+TIE = 2  # standard errors below which a difference is not significant
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +26,7 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Whether the difference is smaller than two standard errors, or there is none."""
+        """Whether the difference is smaller than two standard errors, or 0."""
         return self.mean == 0 or abs(self.mean) < TIE * self.standard_error
 
 
@@ -36,7 +35,7 @@ def paired_difference(first: Floats, second: Floats) -> Difference:
 
     Args:
         first: float64 [q], a figure of each query (its average precision), q >= 2.
-        second: float64 [q], the same queries in the same order by the other method.
+        second: float64 [q], the figures of the other method for the same queries in the same order.
 
     Raises:
         DataError: not the same number of queries, or fewer than two.
@@ -53,8 +52,8 @@ def paired_difference(first: Floats, second: Floats) -> Difference:
 def bootstrap_interval(first: Floats, second: Floats, *, seed: int, draws: int = DRAWS) -> tuple[float, float]:
     """The 95 % interval of the mean difference: its 2.5 and 97.5 percentiles over queries drawn again.
 
-    As many queries as there are are drawn with replacement, `draws` times (Efron and Tibshirani, "An Introduction to
-    the Bootstrap", 1993, chapter 13). Arguments and errors as for `paired_difference`; `seed` is of the draws.
+    The q queries are drawn with replacement, `draws` times (Efron and Tibshirani, "An Introduction to the Bootstrap",
+    1993, chapter 13). Arguments and errors as for `paired_difference`; `seed` seeds the draws.
 
     Examples:
         >>> bootstrap_interval(np.array([0.75, 0.5]), np.array([0.5, 0.25]), seed=0)  # each query gains the same

@@ -53,18 +53,18 @@ def average_precision(top: NDArray[np.bool_], relevant: Counts) -> tuple[Floats,
 def expected_average_precision(counts: Counts, hits: Counts, *, k: int) -> Floats:
     """Expected average precision @ k, if items at equal distances come in uniformly random order. Exact.
 
-    A group of equal distances that lies wholly in the top k adds its expected sum, whatever the others do. The
-    group that the cut at k splits puts x relevant items in the top k with hypergeometric probability; given x, its
+    A group of equal distances that is wholly in the top k adds its expected sum, independent of other groups. The
+    group that the cut at k splits puts x relevant items in the top k with hypergeometric probability. Given x, its
     part inside the cut is again a uniformly random order, and the denominator r_k is known. So
 
         E[AP@k] = sum over x of  P(x) * (whole groups + split group given x) / (hits before the split + x),
 
-    the term with denominator 0 being 0. It depends on the gallery's order in no way, not even by rounding.
+    where a term with denominator 0 is 0. The result does not depend on the gallery's order, not even by rounding.
 
     Args:
         counts: int64 [n, d], items at each distance, nearest first.
         hits: int64 [n, d], relevant items among them.
-        k: ranks looked at; at most counts.sum(axis=1), which is the same for all queries.
+        k: ranks considered; at most counts.sum(axis=1), which is the same for all queries.
 
     Returns:
         float64 [n], in [0, 1].
@@ -106,8 +106,8 @@ def _expected_sum(start: Counts, found: Counts, size: Counts, relevant: Counts, 
 def _hypergeometric(chosen: Counts, *, size: Counts, relevant: Counts, taken: Counts) -> Floats:
     """Chance [n, x] that `taken` of `size` items, `relevant` of them relevant, hold `chosen` relevant ones.
 
-    Built from the ratios of neighbouring chances, from the smallest possible x up, and normalised: no factorial,
-    so nothing overflows. size, relevant and taken are [n, 1], chosen is [1, x].
+    Computed from the ratios of neighbouring chances, from the smallest possible x up, and normalised: without
+    factorials it cannot overflow. size, relevant and taken are [n, 1], chosen is [1, x].
     """
     lowest, highest = np.maximum(0, taken - (size - relevant)), np.minimum(relevant, taken)
     rising = (chosen > lowest) & (chosen <= highest)

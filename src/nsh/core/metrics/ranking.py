@@ -1,6 +1,6 @@
-"""What a block of queries finds along its rankings, in counts: everything the figures are made of.
+"""Counts along the rankings of a block of queries, from which the figures are computed.
 
-Knows nothing of codes or labels: it reads distances and relevance.
+It reads distances and relevance, and knows nothing of codes or labels.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Ranked:
 
 
 def sample_ranks(gallery: int) -> NDArray[np.int64]:
-    """All ranks 1..gallery if they are at most 200, else about as many, evenly spaced in their logarithm.
+    """All ranks 1..gallery if they are at most 200, else about 200, evenly spaced in their logarithm.
 
     Examples:
         >>> sample_ranks(5)
@@ -49,7 +49,7 @@ def rank_block(
         relevant: whether each item is relevant.
         bits: length of the codes.
         depth: ranks whose relevance is kept one by one, <= g.
-        ranks: ascending ranks, the last one g, up to which hits are counted.
+        ranks: ascending ranks at which hits are counted; the last one is g.
 
     Examples:
         >>> distances, relevant = np.array([[2, 0, 2]], np.uint8), np.array([[True, False, False]])
@@ -86,7 +86,7 @@ def _sort_keys(
 ) -> NDArray[np.unsignedinteger]:
     """One query's items in ranking order, as integers: distance from bit `shift` up, gallery row, relevance in bit 0.
 
-    Distance and row make them unique, so any sort gives the one order, and numpy's is fastest on plain integers.
+    Distance and row make them unique, so every sort gives the same order; numpy sorts plain integers fastest.
     """
     keys = distances.astype(rows.dtype)
     np.left_shift(keys, shift, out=keys)
@@ -97,5 +97,5 @@ def _sort_keys(
 
 
 def _sum_segments(values: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Sums of the segments that begin at the strictly rising `starts`, the last one reaching to the end."""
+    """Sums of the segments that begin at the strictly rising `starts`; the last segment ends at the end."""
     return np.add.reduceat(values, starts, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""Who is relevant to whom: labels as bit masks, so that one AND answers for a whole row.
+"""Relevance of gallery items to queries, with labels as bit masks: one AND compares a query with a whole row.
 
 Knows nothing of codes or rankings.
 """

@@ -10,7 +10,7 @@ CURVES: dict[str, tuple[str, ...]] = {
     "pr_ranking": ("rank", "recall", "precision"),
     "pr_lookup": ("radius", "recall", "precision", "empty_share"),
 }
-"""Every curve's columns: an evaluation without labels has the same tables, without rows."""
+"""The columns of every curve; without labels the tables have no rows."""
 
 PROTOCOL = {
     "relevant": "shared label",
@@ -18,11 +18,11 @@ PROTOCOL = {
     "ap_denominator": "hits in top k",
     "zero_hits": "count 0",
 }
-"""The rules behind the figures in a few words, to be written beside them; `nsh.core.metrics` has them in full."""
+"""The rules of the figures in a few words, written into the metrics file; `nsh.core.metrics` has them in full."""
 
 
 def to_csv(table: Table) -> str:
-    """CSV text of columns of one length: a header line, then integers whole, others with six significant digits.
+    """CSV text of columns of equal length: a header line, then integers, and floats with six significant digits.
 
     Examples:
         >>> print(to_csv({"k": np.array([1, 2]), "precision": np.array([1.0, 0.5])}), end="")

@@ -1,1 +1,1 @@
-"""What has a closed form: principal directions, rotations, whitening."""
+"""Closed forms: principal directions, rotations, whitening."""

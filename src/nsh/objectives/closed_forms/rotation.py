@@ -1,7 +1,7 @@
-"""The mathematics of ITQ: principal directions, and the rotation that brings them nearest to bits.
+"""ITQ: principal directions, and the rotation that makes them nearest to bits.
 
-Gong et al., "Iterative Quantization", TPAMI 2013. It knows matrices; `nsh.methods.itq` makes a method of it, and
-`nsh.methods.nsh` a place to start from.
+Gong et al., "Iterative Quantization", TPAMI 2013. Knows matrices. `nsh.methods.itq` is the method; `nsh.methods.nsh`
+starts from it.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def learn_projection(
         centred: float64 [n, dim], columns of zero mean.
         bits: length of the code, at most dim.
         iterations: of the two-step minimisation (section 3.2 of the paper).
-        seed: of the random rotation it starts from.
+        seed: of the initial random rotation.
         report: gets the quantisation error of every iteration.
 
     Returns:
@@ -45,7 +45,7 @@ def learn_projection(
 def principal_directions(centred: Tensor, *, count: int) -> Tensor:
     """The `count` eigenvectors of the covariance with the largest eigenvalues, float64 [dim, count], largest first.
 
-    An eigenvector's sign is free; here its largest entry is positive, whichever LAPACK computed it.
+    The sign of an eigenvector is chosen so that its largest entry is positive, with any LAPACK.
     """
     vectors: Tensor = torch.linalg.eigh(centred.T @ centred).eigenvectors.flip(1)[:, :count]
     largest = vectors.abs().argmax(dim=0, keepdim=True)
@@ -66,7 +66,7 @@ def minimise_quantisation(
 
     Args:
         projected: V, float64 [n, bits].
-        rotation: the R to start from, orthogonal float64 [bits, bits].
+        rotation: the initial R, orthogonal float64 [bits, bits].
         iterations: of both steps.
         report: gets {"epoch": i, "loss": mean squared entry of B - V R}, which never rises.
 

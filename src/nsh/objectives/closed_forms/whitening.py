@@ -1,8 +1,8 @@
-"""Directions in which images differ and their views do not. It knows features and views, no network.
+"""Directions in which images differ and their views do not. Knows features and views, no network.
 
-This is Fisher's discriminant analysis with an image's augmented views in the place of a class: "The Use of Multiple
-Measurements in Taxonomic Problems", Annals of Eugenics 1936. Whitening the differences between views of one image
-makes a distance count what augmentation leaves alone.
+This is Fisher's discriminant analysis with an image's augmented views as a class: "The Use of Multiple Measurements in
+Taxonomic Problems", Annals of Eugenics 1936. After whitening the differences between views of an image, distances
+measure what augmentation does not change.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nsh.errors import TrainingError
 
-RIDGE = 1.0  # of the views' covariance, as a share of its mean variance: 0.001 and 0.1 make worse neighbours
-FLOOR = 1e-3  # the least ridge, as a share of the images' mean variance: views may be equal
+RIDGE = 1.0  # of the views' covariance, as a share of its mean variance; 0.001 and 0.1 give worse neighbours
+FLOOR = 1e-3  # the least ridge, as a share of the images' mean variance, because views may be equal
 CHUNK = 500  # images whose views are read at once
 
 
@@ -22,7 +22,7 @@ def discriminant_directions(features: Tensor, views: NDArray[np.float16], *, sca
 
     Args:
         features: float64 [n, dim], standardised: centred, and divided by `scale`.
-        views: float16 [n, V, dim], as they are cached.
+        views: float16 [n, V, dim], the cached views.
         scale: float64 [dim].
         count: at most dim.
 

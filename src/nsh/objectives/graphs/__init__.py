@@ -1,1 +1,1 @@
-"""Who resembles whom: neighbours, anchor graphs, and the loss that compares two structures of similarity."""
+"""Similarity of images: neighbours, anchor graphs, and the loss that compares the cosines of codes and features."""

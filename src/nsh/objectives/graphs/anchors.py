@@ -1,9 +1,9 @@
-"""Anchor graphs: an image is its weights on the few nearest of some anchors, and images that share anchors are alike.
+"""Anchor graphs: an image has weights on its nearest anchors, and images that share anchors are similar.
 
 Liu, Wang, Kumar, Chang, "Hashing with Graphs", ICML 2011, section 3: Z[i, j] = exp(-|x_i - a_j|^2 / t) over the s
 nearest anchors of image i, normalised to sum 1, and 0 elsewhere; the graph is A = Z Lambda^-1 Z^T with
 Lambda = diag(Z^T 1), whose rows sum to 1. A [n, n] is never built. Width t = sigma^2 with sigma the mean distance to
-the s-th anchor, as in the authors' program. The anchors are centres of k-means. It knows matrices, no method.
+the s-th anchor, as in the authors' program. The anchors are centres of k-means. Knows matrices, no method.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from nsh.objectives.base import HashHead
 
 ROUNDS = 20  # of k-means; the anchors need to cover the images, not to be the best centres
 CHUNK = 1024  # images whose squares are held at once
-LEAST_WIDTH = 1e-6  # of images of unit length: where every image is its own anchor the mean distance is 0
+LEAST_WIDTH = 1e-6  # for images of unit length; if every image is its own anchor the mean distance is 0
 LEAST_EIGENVALUE = 1e-6  # below it an eigenvector of the graph is rounding
 
 
@@ -30,7 +30,7 @@ class AnchorHead(HashHead):
     projection: Tensor
 
     def __init__(self, dim: int, bits: int, *, anchors: int, nearest: int, functions: int) -> None:
-        """`functions` is the number of columns of W, `bits` unless a subclass makes more bits of each."""
+        """`functions` is the number of columns of W: `bits`, unless a subclass makes several bits of each."""
         super().__init__(dim, bits)
         self.nearest = nearest
         self.register_buffer("anchors", torch.zeros(anchors, dim))
@@ -59,7 +59,7 @@ class AnchorGraph:
         anchors: float64 [m, dim].
         width: t, > 0.
         weights: Z, float64 [n, m], rows sum to 1.
-        mass: the diagonal of Lambda, float64 [m], sums to n; 0 for an anchor that is nobody's.
+        mass: the diagonal of Lambda, float64 [m], sums to n; 0 for an anchor without images.
     """
 
     anchors: Tensor
@@ -141,21 +141,21 @@ def find_anchors(features: Tensor, *, count: int, seed: int) -> Tensor:
 
 
 def _find_different(features: Tensor) -> list[int]:
-    """Rows of the different images, of equal ones the first; by digests, as sorting them takes a copy or two of all."""
+    """Rows of the different images, the first of equal ones; by digests, because sorting would copy all images."""
     first: dict[bytes, int] = {}
     for row, feature in enumerate(features.numpy()):
-        first.setdefault(hashlib.sha256(feature + 0.0).digest(), row)  # which makes -0 equal to 0
+        first.setdefault(hashlib.sha256(feature + 0.0).digest(), row)  # + 0.0 makes -0 equal to 0
     return list(first.values())
 
 
 def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
-    """The smoothest functions on the graph: eigenvectors of A by falling eigenvalue, the constant one left out.
+    """The smoothest functions on the graph: eigenvectors of A by falling eigenvalue, without the constant one.
 
-    Section 4 of the paper: with M = Lambda^-1/2 Z^T Z Lambda^-1/2 and its eigenpairs V, Sigma,
-    W = sqrt(n) Lambda^-1/2 V Sigma^-1/2. The constant eigenvector is known in closed form and is taken out of M before,
-    so that a graph of several parts keeps the eigenvectors (of eigenvalue 1 as well) that tell the parts apart. A row
-    of W is computed as the mean of Y over the anchor's images, which it equals (A Y = Y Sigma): the formula multiplies
-    V's rounding by Lambda^-1/2, which knows no bound where an anchor is a far neighbour of a few images.
+    Section 4 of the paper: with M = Lambda^-1/2 Z^T Z Lambda^-1/2 and its eigenpairs V, Sigma, W = sqrt(n) Lambda^-1/2
+    V Sigma^-1/2. The constant eigenvector is known in closed form and is removed from M first, so that a graph of
+    several components keeps the eigenvectors (also of eigenvalue 1) that separate them. A row of W equals the mean of Y
+    over the anchor's images (A Y = Y Sigma) and is computed as such: the formula multiplies V's rounding errors by
+    Lambda^-1/2, which is unbounded for an anchor that is a far neighbour of few images.
 
     Returns:
         W float64 [m, count]: Y = Z W has A Y = Y diag(eigenvalues), Y^T 1 = 0 and Y^T Y = n I;
@@ -182,5 +182,5 @@ def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
 
 
 def inverse(mass: Tensor) -> Tensor:
-    """1 / mass, and 0 for an anchor without mass: it takes no part."""
+    """1 / mass, and 0 for an anchor without mass."""
     return torch.where(mass > 0, 1 / mass.clamp_min(torch.finfo(mass.dtype).tiny), 0.0)

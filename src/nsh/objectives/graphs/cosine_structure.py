@@ -1,4 +1,4 @@
-"""Codes as similar as the features are: the loss that GreedyHash and Bi-half share. It knows no network."""
+"""The loss of GreedyHash and Bi-half: the cosines of codes should equal those of features. Knows no network."""
 
 from torch import Tensor
 from torch.nn import functional
@@ -7,8 +7,8 @@ from torch.nn import functional
 def cosine_structure(codes: Tensor, features: Tensor) -> Tensor:
     """Mean over all pairs i != j of (cos(b_i, b_j) - cos(x_i, x_j))^2.
 
-    Su et al., "Greedy Hash", NeurIPS 2018, section 3.4 (unsupervised). Published with one partner for each image, the
-    one half a batch further on; all pairs of the batch have the same expectation and less noise.
+    Su et al., "Greedy Hash", NeurIPS 2018, section 3.4 (unsupervised). There each image has one partner, half a batch
+    further on; all pairs of the batch have the same expectation and less noise.
 
     Args:
         codes: float [n, bits], n >= 2.

@@ -1,15 +1,15 @@
-"""Who resembles whom: neighbours of images, counted by the neighbours they share. It knows features, no loss.
+"""Neighbours of images, ranked by the number of neighbours they share. Knows features, no loss.
 
-Two images that are near each other by chance share few neighbours; two of one kind share many. Ranking an image's
-candidates by the size of the overlap of neighbour lists is Jarvis and Patrick, "Clustering Using a Similarity Measure
-Based on Shared Near Neighbors", IEEE Trans. Computers 1973.
+Two images that are near each other by chance share few neighbours; two similar images share many. Candidates are ranked
+by the overlap of neighbour lists: Jarvis and Patrick, "Clustering Using a Similarity Measure Based on Shared Near
+Neighbors", IEEE Trans. Computers 1973.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-CANDIDATES = 2  # neighbours by cosine that are ranked for each that is kept
+CANDIDATES = 2  # candidates by cosine for each neighbour that is kept
 CHUNK = 500  # images at once: memory grows with n times this
 
 
@@ -28,10 +28,10 @@ def nearest(features: Tensor, *, count: int) -> Tensor:
 
 
 def share_neighbours(features: Tensor, *, count: int) -> Tensor:
-    """The `count` other images whose neighbours are most often an image's own, most first.
+    """The `count` other images that share most neighbours with an image, most first.
 
-    An image's neighbours are itself and the `count` most similar by cosine; looked at are twice as many candidates.
-    Of candidates that share equally many, the more similar one comes first.
+    An image's neighbours are itself and the `count` most similar images by cosine; there are twice as many candidates.
+    Among candidates with equally many shared neighbours, the more similar one comes first.
 
     Args:
         features: float [n, dim].

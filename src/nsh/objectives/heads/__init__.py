@@ -1,1 +1,1 @@
-"""Heads: from embeddings to logits, and from logits to bits. They know no loss."""
+"""Heads: from embeddings to logits, and from logits to bits. Know no loss."""

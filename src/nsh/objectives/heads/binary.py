@@ -1,16 +1,13 @@
-"""From real numbers to bits in training: the sign that gradients pass, and what rounding loses.
-
-It knows no network and no sorting.
-"""
+"""Bits in training: the sign with a gradient, and rounding errors. Knows no network and no sorting."""
 
 import torch
 from torch import Tensor
 
-ROOT_FLOOR = 1e-12  # keeps the slope of the root finite where every entry is exactly ±1
+ROOT_FLOOR = 1e-12  # keeps the root's gradient finite if every entry is exactly ±1
 
 
 def sign(hidden: Tensor) -> Tensor:
-    """+1 where hidden > 0, else -1: the bit rule of `nsh.core.codes` in ±1."""
+    """+1 if hidden > 0, else -1: the bit rule of `nsh.core.codes` in ±1."""
     return torch.where(hidden > 0, 1.0, -1.0)
 
 
@@ -31,7 +28,7 @@ def quantisation(first: Tensor, second: Tensor) -> Tensor:
         second: hidden codes H^ of the other.
 
     Returns:
-        float scalar >= 0; its gradient is 0, not NaN, where every entry is ±1.
+        float scalar >= 0; its gradient is 0, not NaN, if every entry is ±1.
     """
     return (_distance_to_code(first) + _distance_to_code(second)) / (2 * len(first))
 
@@ -39,7 +36,7 @@ def quantisation(first: Tensor, second: Tensor) -> Tensor:
 def squared_quantisation(first: Tensor, second: Tensor) -> Tensor:
     """L_R read with the norms squared: (||sg(B~) - H~||_F^2 + ||sg(B^) - H^||_F^2) / 2n; arguments as above.
 
-    It is sqrt(n bits) times as heavy as the unsquared norm where every entry is off by 1.
+    It is sqrt(n bits) times as large as the unsquared norm if every entry is off by 1.
     """
     return (_squared_distance(first) + _squared_distance(second)) / (2 * len(first))
 
@@ -50,7 +47,7 @@ def mean_quantisation(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rounding_error(logits: Tensor) -> float:
-    """Mean squared entry of sign(V) - V: what the bits lose of real logits V, the measure that ITQ minimises.
+    """Mean squared entry of sign(V) - V: the rounding error of logits V, which ITQ minimises.
 
     Args:
         logits: float of any shape.

@@ -1,4 +1,4 @@
-"""The shapes of a hash head, and its bytes. Knows no method: what the numbers mean is the fitter's business."""
+"""Linear hash heads, and the bytes of a head on disk. Knows no method."""
 
 import io
 
@@ -8,35 +8,35 @@ from torch.nn import functional
 
 from nsh.objectives.base import HashHead, TrainingData
 
-CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the average feature counts as constant
+CONSTANT_SHARE = 1e-3  # a feature that varies less than this share of the average feature is constant
 
 
 class StandardisedHead(HashHead):
     """One linear layer on standardised embeddings: logits = W ((x - mean) / scale) + c.
 
-    Logits are made in three steps, which a subclass may replace: `standardise`, `hide`, `finish`.
-    `mean` and `scale` [dim] are buffers: they ship with the head.
+    Logits are computed in three steps, which a subclass may replace: `standardise`, `hide`, `finish`.
+    `mean` and `scale` [dim] are buffers, which are part of the exported head.
     """
 
     mean: Tensor
     scale: Tensor
 
     def __init__(self, dim: int, bits: int, *, width: int | None = None) -> None:
-        """`width` is the length of what the last layer sees: `dim`, unless a subclass hides something else."""
+        """`width` is the length of the last layer's input: `dim`, unless a subclass has a hidden layer."""
         super().__init__(dim, bits)
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.linear = nn.Linear(dim if width is None else width, bits)
 
     def fit_inputs(self, data: TrainingData) -> None:
-        """Fit what stands before the first layer that learns by gradient: here mean and scale."""
+        """Fit the parts before the first layer that learns by gradient: here mean and scale."""
         self.fit_standardisation(torch.from_numpy(data.features))
 
     def fit_standardisation(self, features: Tensor) -> None:
         """Take mean and scale from clean features, float [n, dim].
 
-        A (nearly) constant feature carries nothing but would be blown up, so its scale is floored; where all
-        features are constant nothing is scaled.
+        The scale has a lower limit, because a nearly constant feature would be magnified; if all features are constant
+        none is scaled.
         """
         spread = features.double().std(dim=0, correction=0)
         floor = CONSTANT_SHARE * spread.mean()
@@ -44,15 +44,15 @@ class StandardisedHead(HashHead):
         self.scale.copy_(spread.clamp_min(floor) if floor > 0 else torch.ones_like(spread))
 
     def standardise(self, embeddings: Tensor) -> Tensor:
-        """Embeddings float32 [n, dim] to zero mean and unit spread, as far as they are like the fitted ones."""
+        """Embeddings float32 [n, dim] with the mean and scale of the fitted ones removed."""
         return (embeddings - self.mean) / self.scale
 
     def hide(self, inputs: Tensor) -> Tensor:
-        """What the last layer sees of standardised embeddings, here the same: float32 [n, width]."""
+        """The last layer's input from standardised embeddings; here the same: float32 [n, width]."""
         return inputs
 
     def finish(self, hidden: Tensor) -> Tensor:
-        """Logits float32 [n, bits] of what the last layer sees, float32 [n, width]."""
+        """Logits float32 [n, bits] of the last layer's input, float32 [n, width]."""
         return self.linear(hidden)  # type: ignore[no-any-return]
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -79,15 +79,15 @@ class UnitHead(HashHead):
 
 
 def unit_features(data: TrainingData) -> Tensor:
-    """The clean features as a `UnitHead` sees them, float64 [n, dim] of unit length."""
+    """The clean features of unit length, as in `UnitHead`: float64 [n, dim]."""
     features = torch.from_numpy(data.features).double()
     return functional.normalize(features, dim=1, out=features)
 
 
 def to_bytes(head: HashHead) -> bytes:
-    """What `torch.load(..., weights_only=True)` reads as the head's state dict; equal heads give equal bytes.
+    """The head's state dict for `torch.load(..., weights_only=True)`; equal heads give equal bytes.
 
-    Not written to a path by torch itself, which would put the (temporary) file's name into the archive.
+    Torch does not write it to a path, because it would put the temporary file's name into the archive.
     """
     buffer = io.BytesIO()
     torch.save(head.state_dict(), buffer)
@@ -96,7 +96,7 @@ def to_bytes(head: HashHead) -> bytes:
 
 @torch.no_grad()
 def draw_uniform(layer: nn.Linear, generator: torch.Generator) -> None:
-    """Fill a linear layer as torch does by default, uniform in ±1/sqrt(inputs), from an explicit generator."""
+    """Fill a linear layer by torch's default, uniform in ±1/sqrt(inputs), from an explicit generator."""
     bound = layer.in_features**-0.5
     layer.weight.uniform_(-bound, bound, generator=generator)
     layer.bias.uniform_(-bound, bound, generator=generator)

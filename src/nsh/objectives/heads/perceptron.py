@@ -1,4 +1,4 @@
-"""Hash heads with a hidden layer. They know no loss."""
+"""Hash heads with a hidden layer. Know no loss."""
 
 from torch import Tensor, nn
 
@@ -9,7 +9,7 @@ class PerceptronHead(StandardisedHead):
     """One hidden layer on standardised embeddings: logits = W relu(V ((x - mean) / scale) + c) + d."""
 
     def __init__(self, dim: int, bits: int, *, hidden: int, inputs: int | None = None) -> None:
-        """`inputs` is the length of what `standardise` gives: `dim`, unless a subclass projects it."""
+        """`inputs` is the length of the output of `standardise`: `dim`, unless a subclass projects it."""
         super().__init__(dim, bits, width=hidden)
         self.hidden = nn.Linear(dim if inputs is None else inputs, hidden)
 
@@ -19,9 +19,9 @@ class PerceptronHead(StandardisedHead):
 
 
 class BalancedPerceptronHead(PerceptronHead):
-    """A hidden layer and a batch normalisation behind it: bits start balanced; a learned shift may move them.
+    """A hidden layer, and batch normalisation of the logits: bits start balanced; a learned shift may change this.
 
-    In training the batch's statistics are used, afterwards the running ones, which ship with the head.
+    Training uses the batch's statistics; afterwards the running ones are used, which are part of the exported head.
     """
 
     def __init__(self, dim: int, bits: int, *, hidden: int) -> None:

@@ -1,1 +1,1 @@
-"""Sorting that gradients can pass, and the losses on sorted lists."""
+"""Differentiable sorting, and the losses on sorted lists."""

@@ -1,7 +1,7 @@
 """NSH's objective: sort the codes' distances softly, gather latents in that order, contrast by rank.
 
-Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022. It is told how the paper is read by
-`Loss`; `nsh.methods.nsh` makes a method of it.
+Yu, Shen, Wang, Zhang, Torr, "Learning to Hash Naturally Sorts", IJCAI 2022. `Loss` holds the reading of the paper;
+`nsh.methods.nsh` is the method.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Loss:
         similarity: of gathered latents to the anchor, see `nsh.objectives.sorting.sorted_nce.sorted_cosines`.
         weight: of L_R.
         quantiser: L_R, see `nsh.objectives.heads.binary.quantisation`.
-        symmetric: whether either view is the anchor once.
+        symmetric: whether each view is the anchor once.
     """
 
     m: int
@@ -44,10 +44,10 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class View:
-    """What the heads make of one view of n images."""
+class EncodedView:
+    """The heads' outputs for one view of n images."""
 
-    embedding: Tensor  # X, float [n, dim], as the backbone made it
+    embedding: Tensor  # X, float [n, dim], from the backbone
     hidden: Tensor  # H, float [n, bits] in [-1, 1]
     code: Tensor  # B, the signs of H, ±1, with H's gradient
     latent: Tensor  # Z, float [n, d_z], rows of unit length
@@ -60,7 +60,7 @@ class NshObjective(Objective):
     """
 
     head: StandardisedHead
-    term = "sorted_nce"  # what `contrast` is called in the record
+    term = "sorted_nce"  # the name of `contrast` in the record
 
     def __init__(self, head: StandardisedHead, loss: Loss) -> None:
         super().__init__()
@@ -70,30 +70,30 @@ class NshObjective(Objective):
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Loss, sorted_nce and quantisation of two views, embeddings float32 [n, dim] each."""
-        one, other = self.look(first, second)
+        one, other = self.apply_heads(first, second)
         contrast = self.contrast(one, other)
         if self.loss.symmetric:
             contrast = (contrast + self.contrast(other, one)) / 2
         distance = self.loss.quantiser(one.hidden, other.hidden)
         return {"loss": contrast + self.loss.weight * distance, self.term: contrast, "quantisation": distance}
 
-    def look(self, *embeddings: Tensor) -> list[View]:
-        """Both heads on every view, in one pass."""
+    def apply_heads(self, *embeddings: Tensor) -> list[EncodedView]:
+        """Apply both heads to all views in one pass."""
         inputs = self.head.hide(self.head.standardise(torch.cat(embeddings)))
         hidden = self.head.finish(inputs).tanh()
         code = straight_through(hidden)
         parts = [part.chunk(len(embeddings)) for part in (hidden, code, self.represent(inputs, code))]
-        return [View(*view) for view in zip(embeddings, *parts, strict=True)]
+        return [EncodedView(*view) for view in zip(embeddings, *parts, strict=True)]
 
     def represent(self, inputs: Tensor, code: Tensor) -> Tensor:
-        """Z: what is gathered and held against the anchor, rows of unit length."""
+        """Z: the latents that are gathered and compared with the anchor, rows of unit length."""
         return functional.normalize(self.latent(inputs), dim=1)
 
-    def contrast(self, one: View, other: View) -> Tensor:
+    def contrast(self, one: EncodedView, other: EncodedView) -> Tensor:
         """L_Sorted, a scalar (Eq. 6)."""
         return sorted_nce(self.compare(one, other), m=self.loss.m, tau_c=self.loss.tau_c)
 
-    def compare(self, one: View, other: View) -> Tensor:
+    def compare(self, one: EncodedView, other: EncodedView) -> Tensor:
         """Similarity of the latents of `one`, in their soft order for each query, to the anchor in `other`.
 
         Returns:

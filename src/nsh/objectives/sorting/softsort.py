@@ -1,10 +1,10 @@
-"""Sorting that gradients can pass: code affinity (Eq. 3) and SoftSort (Eqs. 1 and 4).
+"""Differentiable sorting: code affinity (Eq. 3) and SoftSort (Eqs. 1 and 4).
 
-Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022; SoftSort is Prillo and Eisenschlos, ICML 2020.
-It knows scores, not where they come from nor what is sorted by them.
+Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022; SoftSort is Prillo and Eisenschlos, ICML 2020. Knows scores,
+not their source or the sorted items.
 
-The paper writes softsort(-s) beside an unstated direction of sort; its Remark 1 and Eq. 6 need the most similar item
-first. That is softsort(s) with a descending sort, or equally softsort(-s) with an ascending one: the same matrix.
+The paper writes softsort(-s) and does not state the direction of the sort; its Remark 1 and Eq. 6 need the most similar
+item first. That is softsort(s) with a descending sort, or softsort(-s) with an ascending one: the same matrix.
 """
 
 import torch
@@ -20,7 +20,7 @@ def affinity(first: Tensor, second: Tensor) -> Tensor:
         second: codes of the items, float [n, bits].
 
     Returns:
-        float [n, n] in [0, 1]; row i belongs to query i. Equal distances give equal numbers, to the last bit.
+        float [n, n] in [0, 1]; row i is query i's. Equal distances give equal numbers, to the last bit.
     """
     return first @ second.T / (2 * first.shape[1]) + 0.5
 
@@ -42,33 +42,33 @@ def choose(levels: Tensor, scores: Tensor, tau: float) -> Tensor:
     """Share of every item at every level: softmax over k of -|levels[i, l] - scores[i, k]| / tau.
 
     Args:
-        levels: float [n, L], scores to look around at.
+        levels: float [n, L], the scores of the levels.
         scores: float [n, n].
         tau: temperature, > 0.
 
     Returns:
-        float [n, L, n]. Where level and score are equal, the distance's subgradient is 0.
+        float [n, L, n]. If level and score are equal, the distance's subgradient is 0.
     """
     distance = (levels.unsqueeze(2) - scores.unsqueeze(1)).abs()
     return functional.softmax(distance / -tau, dim=2)
 
 
 def distinct(scores: Tensor, *, most: int | None = None) -> tuple[Tensor, Tensor]:
-    """The distinct values of every row in descending order, and which of them stands at each rank.
+    """The distinct values (levels) of every row in descending order, and the level of each rank.
 
-    Codes of d_b bits have at most d_b + 1 distances, so a row of n scores has far fewer levels than ranks, and tied
-    ranks have the same row in the permutation matrix: it is enough to compute one row a level.
-    A level's gradient is shared equally by the scores that are tied on it. A sort gives it to each rank's own item
-    instead, which is the same except where a tie is treated unequally by rank, and there a sort's choice is arbitrary.
+    Codes of d_b bits have at most d_b + 1 distances, so a row of n scores has far fewer levels than ranks. Tied ranks
+    have the same row in the permutation matrix, so one row for each level is enough. The tied scores of a level share
+    its gradient equally. A sort gives it to each rank's own item; this differs only if the loss treats tied ranks
+    unequally, where a sort's choice is arbitrary.
 
     Args:
         scores: float [n, n].
-        most: no row has more distinct values, e.g. codes of d_b bits d_b + 1; None: as many as it has scores.
+        most: the largest possible number of levels, e.g. d_b + 1 for codes of d_b bits; None: the number of scores.
 
     Returns:
-        levels float [n, L], L = the largest number of distinct values in a row (shorter rows end in zeros), on a GPU
-        `most`, as counting there would wait for it, and
-        level_of_rank int64 [n, n]: `levels.gather(1, level_of_rank)` are the sorted scores.
+        levels float [n, L], L = the largest number of levels in a row (shorter rows end in zeros); on a GPU L = `most`,
+        because counting would wait for the GPU; and level_of_rank int64 [n, n]: `levels.gather(1, level_of_rank)` are
+        the sorted scores.
     """
     ranked = scores.sort(dim=1, descending=True).values
     level_of_rank = functional.pad((ranked[:, 1:] != ranked[:, :-1]).cumsum(dim=1), (1, 0))
@@ -77,6 +77,6 @@ def distinct(scores: Tensor, *, most: int | None = None) -> tuple[Tensor, Tensor
     empty = ranked.new_zeros(len(scores), count)
     ties = empty.scatter_add(1, level_of_rank, torch.ones_like(ranked)).clamp_min(1)
     mean = empty.scatter_add(1, level_of_rank, ranked) / ties
-    # The mean of equal numbers may be off by its last bit, and then a tie would no longer be one.
+    # The mean of equal numbers may differ in the last bit, which would break a tie.
     value = empty.scatter(1, level_of_rank, ranked.detach())
     return value + (mean - mean.detach()), level_of_rank

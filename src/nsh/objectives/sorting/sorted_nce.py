@@ -1,6 +1,6 @@
-"""SortedNCE (Eqs. 5 and 6): contrast on a soft-sorted list, positives and negatives known by their ranks.
+"""SortedNCE (Eqs. 5 and 6): contrast on a soft-sorted list, whose ranks decide positives and negatives.
 
-Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022. It knows scores and latents, no network.
+Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022. Knows scores and latents, no network.
 
 The gathered tensor E = P Z~ [n, n, d_z] of Eq. 5 is never built. Eq. 6 needs only the cosine of its rows with z^_i:
 
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from nsh.objectives.sorting.softsort import choose, distinct
 
-SMALLEST_LENGTH = 1e-8  # of a gathered latent; latents may cancel in the soft mean
+SMALLEST_LENGTH = 1e-8  # of a gathered latent, because latents may cancel in the soft mean
 
 
 def sorted_cosines(scores: Tensor, first: Tensor, second: Tensor, *, tau_s: float) -> Tensor:
@@ -38,9 +38,9 @@ def sorted_cosines(scores: Tensor, first: Tensor, second: Tensor, *, tau_s: floa
 
 
 def sorted_products(scores: Tensor, first: Tensor, second: Tensor, *, tau_s: float) -> Tensor:
-    """Inner products e_ij . z^_i, the gathered latents left as short as the soft mean makes them (Alg. 1).
+    """Inner products e_ij . z^_i of the gathered latents without normalisation (Alg. 1).
 
-    Arguments as above; what it returns is nearer to 0 than the cosine.
+    Arguments as above; the results are nearer to 0 than cosines.
     """
     levels, level_of_rank = distinct(scores)
     return _with_anchor(choose(levels, scores, tau_s), first, second).gather(1, level_of_rank)
@@ -53,7 +53,7 @@ def _with_anchor(share: Tensor, first: Tensor, second: Tensor) -> Tensor:
 def sorted_nce(cosines: Tensor, *, m: int, tau_c: float) -> Tensor:
     """Eq. 6: the mean over lists and over the first m ranks of a cross entropy with n - m + 1 logits.
 
-    Each of the m positives stands alone against the n - m negatives; the other positives are left out of its sum.
+    Each of the m positives is compared with the n - m negatives; its sum leaves out the other positives.
 
     Args:
         cosines: float [n, n(rank)].
@@ -65,5 +65,5 @@ def sorted_nce(cosines: Tensor, *, m: int, tau_c: float) -> Tensor:
     """
     logits = cosines / tau_c
     negatives = logits[:, m:].logsumexp(dim=1, keepdim=True)
-    # -log(e^p / (e^p + e^negatives)) without the detour over probabilities
+    # -log(e^p / (e^p + e^negatives)) without computing probabilities
     return functional.softplus(negatives - logits[:, :m]).mean()

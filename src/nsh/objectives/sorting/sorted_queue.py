@@ -1,25 +1,25 @@
-"""SortedNCE on lists longer than a batch: the batch, then a queue of codes and latents of the steps before.
+"""SortedNCE on lists longer than a batch: the batch, then a queue of codes and latents of former steps.
 
 Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022, Eqs. 4 to 6, with a queue as in He et al., "Momentum
-Contrast for Unsupervised Visual Representation Learning", CVPR 2020, section 3.2 (without its second network). It knows
+Contrast for Unsupervised Visual Representation Learning", CVPR 2020, section 3.2 (without its second network). Knows
 scores, codes and latents, no network.
 
-Codes of d_b bits have at most d_b + 1 distances, so that a list of thousands has few different ranks. All that Eq. 6
-asks of a list is the cosine at each of these levels and how many ranks stand there: the cost grows with the length of
-the list, not with its square as in `nsh.objectives.sorting.sorted_nce`, whose values these are (in exact arithmetic).
+Codes of d_b bits have at most d_b + 1 distances (levels), so a list of thousands has few different ranks. Eq. 6 needs
+only the cosine at each level and the number of ranks there. So the cost grows with the length of the list, and not with
+its square as in `nsh.objectives.sorting.sorted_nce`, which gives the same values in exact arithmetic.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nsh.objectives.draws import Counter
+from nsh.objectives.noise import Counter
 from nsh.objectives.sorting.softsort import choose, distinct
 from nsh.objectives.sorting.sorted_nce import SMALLEST_LENGTH
 
 
 class Queue(Counter):
-    """The last codes and latents that were put in, without gradient; buffers, so that they travel in a checkpoint."""
+    """The last codes and latents, without gradient; they are buffers, so that checkpoints hold them."""
 
     codes: Tensor
     latents: Tensor
@@ -30,13 +30,13 @@ class Queue(Counter):
         self.register_buffer("latents", torch.zeros(length, d_z))
 
     def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """Given ones, float [n, bits] and [n, d_z], and behind them what is in the queue."""
+        """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue."""
         filled = min(self.count, len(self.codes))
         return torch.cat([codes, self.codes[:filled]]), torch.cat([latents, self.latents[:filled]])
 
     @torch.no_grad()
     def put(self, codes: Tensor, latents: Tensor) -> None:
-        """Take in float [n, bits] and [n, d_z] in the place of the oldest; of more than fit, the last."""
+        """Replace the oldest entries by float [n, bits] and [n, d_z]; if too many, by the last of them."""
         length = len(self.codes)
         places = (self.count + torch.arange(len(codes), device=codes.device))[-length:] % length
         self.codes[places] = codes[-length:]
@@ -57,7 +57,8 @@ def level_cosines(
         most: levels that a row may have, see `nsh.objectives.sorting.softsort.distinct`.
 
     Returns:
-        float [n, L] in [-1, 1], most similar level first, and float [n, L]: how many ranks it holds, N in a row.
+        float [n, L] in [-1, 1], most similar level first, and the number of ranks of each level, float [n, L], N in a
+        row.
     """
     levels, level_of_rank = distinct(scores, most=most)
     gathered = choose(levels, scores, tau_s) @ items  # [n, L, d_z]

@@ -27,12 +27,12 @@ def duplicates(
         int | None,
         typer.Option(
             min=0,
-            help="Bits in which neighbours in a group may differ.  [default: one in 16 of a code, which saving anew as "
-            "JPEG or at half the size was measured to flip]",
+            help="Bits by which neighbours in a group may differ.  [default: one in 16 of a code; saving again as JPEG "
+            "or at half the size flips no more]",
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="HTML file to write, with small pictures of every group.", show_default=False)
+        Path | None, typer.Option(help="HTML file to write, with thumbnails of every group.", show_default=False)
     ] = None,
     exclude: Excluded = None,
     max_pixels: MaxPixels = MAX_PIXELS,
@@ -40,21 +40,21 @@ def duplicates(
 ) -> None:
     """Find groups of images whose codes are nearly equal.
 
-    An image is in one group at most. Nothing is deleted or moved: look at the report and decide.
+    An image is in one group at most. No file is deleted or moved: look at the report and decide.
 
     Example:
     nsh duplicates photos --model encoder.onnx --report duplicates.html
 
-    Exit code: 0 done; 1 some images could not be decoded, the others were compared; 2 nothing was done.
+    Exit code: 0 done; 1 some images could not be decoded, the others were compared; 2 no image was compared.
     """
     import numpy as np
 
     from nsh.core.image_files import describe
     from nsh.errors import UnreadableImage
+    from nsh.serving.arguments import LIST, find_model, list_images
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import LIST, find_model, list_images
     from nsh.system.files import try_to_write
 
     if report is not None:
@@ -77,7 +77,7 @@ def duplicates(
         _print(groups, ids, failed)
         if found.left_out:
             typer.echo(describe(found.left_out))
-    if report is not None:  # last: if it cannot be written now, the groups have been told
+    if report is not None:  # last: if it cannot be written now, the groups are printed already
         write_report(
             report,
             groups,

@@ -28,7 +28,7 @@ Excluded = Annotated[
     typer.Option(
         "--exclude",
         metavar="GLOB",
-        help="Leave out: names at any depth ('*.gif', thumbs) or paths below the root ('raw/**'); can be repeated.",
+        help="Leave out names at any depth ('*.gif', thumbs) or paths below the root ('raw/**'); can be repeated.",
         show_default=False,
     ),
 ]
@@ -52,29 +52,29 @@ def encode(
     root: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that ids are relative to; if not given, the folder that is named alone, else this one."
+            help="Folder that ids are relative to; if not given, the only folder argument, else the current folder."
         ),
     ] = None,
     shard: Annotated[
-        str, typer.Option(metavar="i/N", help="Do the i-th of N parts: start one process for each, anywhere.")
+        str, typer.Option(metavar="i/N", help="Encode the i-th of N parts; run each part on any machine.")
     ] = "1/1",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: CUDA where there is one.")] = "cpu",
-    allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Without the CUDA asked for, use the CPU.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: CUDA if available.")] = "cpu",
+    allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Use the CPU if CUDA is not available.")] = False,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Cores to use; if not given, all that this container may."),
+        typer.Option(min=1, help="Cores to use; if not given, all that this container may use."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images that each thread infers at a time.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Images in a batch of each thread.")] = 16,
     exclude: Excluded = None,
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Turn images into packed binary codes.
 
-    The folder gets shards of codes (.npy), a manifest beside each (.jsonl: id, path, sha256, status, error), a
-    header, and errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. The same command
-    again goes on after a cut, and brings the codes to what the images are now: every file is read, and what is new or
-    has another content than before is encoded. Nothing is written where the images are.
+    The folder gets shards of codes (.npy), a manifest for each (.jsonl: id, path, sha256, status, error), a header, and
+    errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. Run the same command again
+    to continue after an interruption, or to update the codes: it reads every file and encodes new and changed images.
+    No file is written beside the images.
 
     Hidden files and folders, and those of other programs (@eaDir, __MACOSX, ...), are left out and counted.
 
@@ -84,14 +84,14 @@ def encode(
         nsh encode photos --model encoder.onnx --out codes --shard 2/4
         find /data -name '*.jpg' -print0 | nsh encode - --root /data --model encoder.onnx --out codes
 
-    Exit code: 0 all encoded; 1 some images could not be decoded, the others are there; 2 standard error says why
-    there are no codes (bad arguments, no image, not one that could be decoded).
+    Exit code: 0 all encoded; 1 some images could not be decoded, the others are encoded; 2 standard error says why
+    there are no codes (bad arguments, no image, no image that can be decoded).
     """
     from nsh.core.image_files import describe
+    from nsh.serving.arguments import LIST, find_model, list_images
     from nsh.serving.bulk import Share, encode_files
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import LIST, find_model, list_images
 
     share = Share.parse(shard)
     encoder = Encoder(
@@ -149,7 +149,7 @@ def _print(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: str) 
 
 
 def _describe_change(summary: "Summary") -> str:
-    """What became of the folder that was there before; empty if there was none."""
+    """How the images of an existing folder changed; empty for a new folder."""
     if summary.new == summary.images and not summary.gone:
         return ""
     counts = {name: getattr(summary, name) for name in ("kept", "new", "changed", "gone")}

@@ -10,15 +10,15 @@ import typer
 if TYPE_CHECKING:
     from nsh.core.manifest import Codes
     from nsh.serving.index import Index
-    from nsh.serving.index.table import Joined
+    from nsh.serving.index.metadata_csv import MatchedMetadata
 
-index = typer.Typer(no_args_is_help=True, help="An index of codes: build it, change it, look at it.")
+index = typer.Typer(no_args_is_help=True, help="An index of codes: build, change or inspect it.")
 
 Folder = Annotated[Path, typer.Option("--index", envvar="NSH_INDEX", help="Folder of the index.")]
 Sources = Annotated[list[Path], typer.Argument(help="Folders that `nsh encode` made.", show_default=False)]
 Metadata = Annotated[
     Path | None,
-    typer.Option(help="CSV file with a column id and any others, by which searches can then be filtered."),
+    typer.Option(help="CSV file with a column id and any other columns; searches can filter by them."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -30,13 +30,13 @@ def build(
     metadata: Metadata = None,
     approximate_above: Annotated[
         int | None,
-        typer.Option(min=0, help="From this many items on, be faster and miss some.  [default: always exact]"),
+        typer.Option(min=0, help="With more items, search faster and miss some.  [default: always exact]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an index of codes in a new folder; it is there whole, or not at all.
+    """Make an index of codes in a new folder; if it fails, no folder is left.
 
-    An approximate index prints the recall that it measured. Searches by radius and filtered ones stay exact.
+    An approximate index prints the recall that it measured. Searches by radius and filtered searches stay exact.
 
     Example:
     nsh index build codes --index index --metadata labels.csv
@@ -63,9 +63,9 @@ def build(
 
 @index.command("add")
 def add(codes: Sources, folder: Folder, metadata: Metadata = None, as_json: AsJson = False) -> None:
-    """Add folders of codes, all or nothing. An id that is there already gets its new code.
+    """Add folders of codes, all or none. An existing id gets its new code.
 
-    Codes of another encoder are refused. Whoever is searching goes on undisturbed.
+    Codes of another encoder are refused. Running searches are not disturbed.
 
     Example:
     nsh index add more-codes --index index
@@ -115,9 +115,9 @@ def remove(
 
 @index.command("info")
 def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], as_json: AsJson = False) -> None:
-    """Show what an index holds, after checking all of it: files, database, and whether they belong together.
+    """Check the whole index (files, database, their consistency) and show what it holds.
 
-    An index of an older version is converted, and what a killed process left is taken back, where that can be written.
+    If the folder can be written, an index of an older version is converted, and a killed change is rolled back.
 
     Example:
     nsh index info index
@@ -141,11 +141,11 @@ def _read(folders: list[Path]) -> "list[Codes]":
     return sources
 
 
-def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, Joined | None]":
-    """How many of the ids are new, and what was joined to them."""
+def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
+    """Add the codes; return how many of the ids are new, and their metadata."""
     import numpy as np
 
-    from nsh.serving.index.table import read_metadata
+    from nsh.serving.index.metadata_csv import read_metadata
 
     ids = [name for source in sources for name in source.ids]
     codes = np.concatenate([source.codes for source in sources])
@@ -155,7 +155,7 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
 
 
 def _find(index: "Index", name: str) -> str:
-    """The id of the index that a name means; the name where there is none."""
+    """The id in the index that a name means; the name itself if there is none."""
     from nsh.core.names import spellings
     from nsh.errors import UnknownItem
 
@@ -166,7 +166,7 @@ def _find(index: "Index", name: str) -> str:
     return name
 
 
-def _describe_join(joined: "Joined | None") -> dict[str, int]:
+def _describe_join(joined: "MatchedMetadata | None") -> dict[str, int]:
     if joined is None:
         return {}
     return {"items_without_line": len(joined.without_line), "lines_without_item": len(joined.unmatched)}
@@ -183,7 +183,7 @@ def _describe(shown: "Index") -> dict[str, Any]:
     }
 
 
-def _print(shown: "Index", *, as_json: bool, joined: "Joined | None" = None) -> None:
+def _print(shown: "Index", *, as_json: bool, joined: "MatchedMetadata | None" = None) -> None:
     if as_json:
         typer.echo(json.dumps({**_describe(shown), **_describe_join(joined)}, indent=2))
         return

@@ -1,4 +1,4 @@
-"""`nsh info`: what an encoder says about itself, and what this machine would run it on."""
+"""`nsh info`: an encoder's metadata, and the devices of this machine."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ def info(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what an encoder file is: bits, input, network, training, digest.
+    """Show an encoder's metadata: bits, input, network, training, digest.
 
     Codes of two encoders can be compared only if their digests (sha256) are equal.
 
@@ -26,9 +26,9 @@ def info(
 
         nsh info encoder.onnx
     """
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
-    from nsh.serving.sources import find_model
 
     path = find_model(model, from_registry=context.obj, progress=show_progress)
     encoder = Encoder(path)

@@ -1,8 +1,8 @@
-"""Ids as a person reads them. Knows nothing of what they name."""
+"""Ids in printed output."""
 
 import json
 
 
 def one_line(name: str) -> str:
-    """The name as it is, or quoted if it holds something that cannot be printed: a newline would look like two."""
+    """The name, quoted as JSON if it is not printable: a newline would look like two names."""
     return name if name.isprintable() else json.dumps(name)

@@ -22,9 +22,11 @@ def search(
     index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
     k: Annotated[int, typer.Option("-k", help="How many items to find for each image.", min=1)] = 10,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="Find all items within so many bits instead.", show_default=False)
+        int | None, typer.Option(min=0, help="Find all items within this many bits instead.", show_default=False)
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Only items whose id begins so.", show_default=False)] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Only items whose id begins with this text.", show_default=False)
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(metavar="COLUMN=VALUE", help="Only items with this metadata value.", show_default=False),
@@ -32,24 +34,24 @@ def search(
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find the images of an index that are nearest to some images.
+    """Find the items of an index that are nearest to some images.
 
-    Prints the distance in bits and the id, nearest first; equal distances in the order in which items were added.
+    Prints the distance in bits and the id, nearest first; items at equal distances in the order of their addition.
 
     Examples:
     nsh search query.jpg --model encoder.onnx --index index -k 5
 
     nsh search query.jpg --model encoder.onnx --index index --radius 4 --where class=cat
 
-    Exit code: 0 found; 1 some images could not be decoded; 2 nothing was searched, and standard error says why.
+    Exit code: 0 done; 1 some images could not be decoded; 2 no search was made, and standard error says why.
     """
     import numpy as np
 
     from nsh.errors import UnreadableImage
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
     from nsh.serving.index import Index
-    from nsh.serving.sources import find_model
 
     only = _filter(prefix, where)
     opened = Index.open(index, readonly=True)

@@ -17,7 +17,7 @@ def serve(
     index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
     images: Annotated[
         Path | None,
-        typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to: shows small pictures of items."),
+        typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to, for thumbnails of items."),
     ] = None,
     host: Host = DEFAULT_HOST,
     port: Port = DEFAULT_PORT,
@@ -26,47 +26,47 @@ def serve(
         str,
         typer.Option(
             envvar="NSH_ALLOWED_HOSTS",
-            help="Names that clients may use besides localhost, addresses and, in a container, names without a dot: "
+            help="Host names to allow besides localhost, addresses and, in a container, names without a dot: "
             "images.example.org,*.lan; * for any.",
         ),
     ] = "",
     device: Annotated[str, typer.Option(envvar="NSH_DEVICE", help="cpu, cuda, cuda:N or auto.")] = "cpu",
     threads: Annotated[
         int | None,
-        typer.Option(envvar="NSH_THREADS", help="Cores to use; as many as the container has if not given."),
+        typer.Option(envvar="NSH_THREADS", help="Cores to use; if not given, all that this container may use."),
     ] = None,
-    batch: Annotated[int, typer.Option(envvar="NSH_BATCH", help="Images that share one inference, at most.")] = 8,
+    batch: Annotated[int, typer.Option(envvar="NSH_BATCH", help="Largest number of images in one inference.")] = 8,
     max_body: Annotated[
-        int, typer.Option(envvar="NSH_MAX_BODY", help="Bytes of a request.", rich_help_panel=_LIMITS)
+        int, typer.Option(envvar="NSH_MAX_BODY", help="Bytes of a request's body.", rich_help_panel=_LIMITS)
     ] = 16 * 1024 * 1024,
     max_pixels: Annotated[
         int, typer.Option(envvar="NSH_MAX_PIXELS", help="Width x height of an image.", rich_help_panel=_LIMITS)
     ] = 25_000_000,
     max_images: Annotated[
-        int, typer.Option(envvar="NSH_MAX_IMAGES", help="Images of a request.", rich_help_panel=_LIMITS)
+        int, typer.Option(envvar="NSH_MAX_IMAGES", help="Images in a request.", rich_help_panel=_LIMITS)
     ] = 16,
     queue: Annotated[
-        int, typer.Option(envvar="NSH_QUEUE", help="Requests in work or waiting.", rich_help_panel=_LIMITS)
+        int, typer.Option(envvar="NSH_QUEUE", help="Requests in progress or waiting.", rich_help_panel=_LIMITS)
     ] = 64,
     timeout: Annotated[
-        float, typer.Option(envvar="NSH_TIMEOUT", help="Seconds of a request.", rich_help_panel=_LIMITS)
+        float, typer.Option(envvar="NSH_TIMEOUT", help="Seconds for a request.", rich_help_panel=_LIMITS)
     ] = 30.0,
     keep_alive: Annotated[
-        int, typer.Option(envvar="NSH_KEEP_ALIVE", help="Seconds of an idle connection.", rich_help_panel=_LIMITS)
+        int, typer.Option(envvar="NSH_KEEP_ALIVE", help="Seconds for an idle connection.", rich_help_panel=_LIMITS)
     ] = 75,
 ) -> None:
-    """Serve codes and nearest images over HTTP, with a page to try them at /.
+    """Serve codes and nearest images over HTTP, with a web page at /.
 
     Items can be changed over HTTP only if the environment variable NSH_TOKEN holds a token of 16 characters or more,
-    which clients send as `Authorization: Bearer TOKEN`. SIGTERM and Ctrl-C finish what is in flight.
+    which clients send as `Authorization: Bearer TOKEN`. After SIGTERM or Ctrl-C, requests in progress are finished.
     """
     import os
 
+    from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.cores import cpu_quota
-    from nsh.serving.service.run import run
+    from nsh.serving.service.server import run
     from nsh.serving.service.settings import Settings
-    from nsh.serving.sources import find_model
 
     settings = Settings(
         model=find_model(model, from_registry=context.obj, progress=show_progress),

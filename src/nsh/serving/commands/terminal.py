@@ -1,6 +1,6 @@
-"""What a command shows and is sent: a bar that moves for eyes, nothing for logs and pipes; standard input.
+"""A command's progress bar, on a terminal only, and its standard input. Knows nothing of what is counted or read.
 
-The bar is rich's, which comes with typer: production has no tqdm. Knows nothing of what is counted or sent.
+The bar is rich's, which typer requires: production has no tqdm.
 """
 
 import sys
@@ -13,14 +13,14 @@ from nsh.errors import ConfigError
 T = TypeVar("T")
 
 PATIENCE = 1.0
-"""Seconds before a bar appears: what is done by then needs none."""
+"""Seconds before a bar appears, so that short work shows none."""
 
 
 def standard_input() -> BinaryIO:
-    """What is sent to the command, as bytes.
+    """Standard input, as bytes.
 
     Raises:
-        ConfigError: nothing can be sent, because it is closed.
+        ConfigError: standard input is closed.
     """
     if sys.stdin is None:
         raise ConfigError("- means standard input, and that is closed: send a list to it, or name the items themselves")
@@ -28,7 +28,7 @@ def standard_input() -> BinaryIO:
 
 
 def show_progress(iterable: Iterable[T], *, desc: str = "", total: int | None = None) -> Iterable[T]:
-    """The `Progress` of the commands: on standard error if that is a terminal, gone when the work is done."""
+    """The `Progress` of the commands: a bar on standard error if that is a terminal, removed at the end."""
     return _bar(iterable, desc, total) if sys.stderr.isatty() else iterable
 
 

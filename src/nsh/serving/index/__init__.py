@@ -1,6 +1,6 @@
-"""The index: where codes are kept and searched. What is inside is in `index.py`."""
+"""The index: stores and searches codes. `index.py` describes its files."""
 
 from nsh.serving.index.index import Index
-from nsh.serving.index.view import Filter, Hit, View
+from nsh.serving.index.snapshot import Filter, Hit, Snapshot
 
-__all__ = ["Filter", "Hit", "Index", "View"]
+__all__ = ["Filter", "Hit", "Index", "Snapshot"]

@@ -1,9 +1,9 @@
-"""The approximate backend: inverted lists over the codes (FAISS's IndexBinaryIVF), tuned to a recall that is measured.
+"""The approximate backend: inverted lists over the codes (FAISS's IndexBinaryIVF), tuned to a measured recall.
 
-Rows are known to it by their database key, so removed and changed rows leave it one by one and new ones join the list
-of their nearest centre; the centres are found anew when the index has doubled. The recall is counted by distance: of
-the 10 neighbours found, those at most as far as the true 10th, because equal distances are equally right.
-Knows nothing of ids, versions or where its file lies.
+Rows have their database keys, so that removed and changed rows are deleted one by one and new rows join the list of
+their nearest centre. The centres are computed again when the index has doubled. Recall is counted by distance: a found
+neighbour is right if it is at most as far as the true 10th, because equal distances are equally right. Knows no id,
+version or path.
 """
 
 import math
@@ -17,14 +17,14 @@ from nsh.serving.index.exact import Found, in_order, nearest, use_threads
 
 RECALL_AT = 10
 WANTED_RECALL = 0.95
-"""The lists that a query looks into are doubled until this recall is reached."""
+"""The number of lists that a query searches is doubled until this recall is reached."""
 
 _SAMPLE = 256  # stored codes that serve as queries for the measurement
 _TRAINING_ROWS_PER_LIST = 39  # FAISS's own least number
 
 
 class Tuning(NamedTuple):
-    """What was chosen and measured when the centres were found."""
+    """The lists, and the recall measured when the centres were computed."""
 
     lists: int
     probes: int
@@ -35,12 +35,12 @@ class Tuning(NamedTuple):
 def build(
     codes: NDArray[np.uint8], keys: NDArray[np.int64], *, bits: int, threads: int
 ) -> tuple[faiss.IndexBinaryIVF, Tuning]:
-    """Find centres for the rows, put every row into a list, choose how many lists a query looks into."""
+    """Compute the centres, put every row into a list, and choose how many lists a query searches."""
     count = round(math.sqrt(len(codes)))
     padded_bits = 8 * codes.shape[1]
     centres = faiss.IndexBinaryFlat(padded_bits)
     lists = faiss.IndexBinaryIVF(centres, padded_bits, count)
-    lists.cp.min_points_per_centroid = 1  # a small index is the user's wish, not worth a warning
+    lists.cp.min_points_per_centroid = 1  # no warning for a small index
     chosen = np.random.default_rng(0).permutation(len(codes))[: _TRAINING_ROWS_PER_LIST * count]
     with use_threads(threads):
         lists.train(np.ascontiguousarray(codes[np.sort(chosen)]))
@@ -56,7 +56,7 @@ def update(
     gone: NDArray[np.int64],
     threads: int,
 ) -> None:
-    """Take the rows of the keys `gone` out and put `codes` in under `keys`."""
+    """Remove the rows with the keys `gone`, and add `codes` under `keys`."""
     with use_threads(threads):
         if len(gone):
             lists.remove_ids(gone)
@@ -67,7 +67,7 @@ def update(
 def search(
     lists: faiss.IndexBinaryIVF, query: NDArray[np.uint8], *, k: int, probes: int, threads: int
 ) -> list[Found | None]:
-    """Keys and distances of about the k nearest rows of each query; None where the lists looked into hold fewer."""
+    """Keys and distances of about the k nearest rows of each query; None if the searched lists hold fewer."""
     lists.nprobe = probes
     with use_threads(threads):
         distances, keys = lists.search(query, k)
@@ -89,7 +89,7 @@ def from_bytes(content: NDArray[np.uint8]) -> Any:
 
 def _tune(lists: faiss.IndexBinaryIVF, codes: NDArray[np.uint8], *, keys: NDArray[np.int64], threads: int) -> Tuning:
     chosen = np.sort(np.random.default_rng(1).permutation(len(codes))[:_SAMPLE])
-    query, k = np.ascontiguousarray(codes[chosen]), min(RECALL_AT + 1, len(codes))  # its own row is not a find
+    query, k = np.ascontiguousarray(codes[chosen]), min(RECALL_AT + 1, len(codes))  # a query finds its own row too
     exact = [distances for _, distances in nearest(query, codes, k=k, threads=threads)]
     probes = 1
     while True:

@@ -1,4 +1,4 @@
-"""What may be stored in an index and asked of it. Knows nothing of how it is stored."""
+"""Checks of ids, metadata and numbers that are passed to an index. Knows nothing of how they are stored."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ def check_ids(ids: Sequence[str]) -> None:
     """Make sure that ids can be stored.
 
     Raises:
-        CodesError: one is no text, empty, holds what UTF-8 cannot say or a NUL, or is there twice.
+        CodesError: an id is no text, is empty, is not valid UTF-8, has a NUL, or occurs twice.
     """
     if not all(ids) or not _storable(ids):
         culprit = next(name for name in ids if not name or not _storable([name]))
@@ -24,7 +24,7 @@ def check_metadata(metadata: Sequence[Mapping[str, str]]) -> None:
     """Make sure that metadata can be stored.
 
     Raises:
-        CodesError: a name or a value is no text, or one that holds what UTF-8 cannot say or a NUL.
+        CodesError: a name or a value is no text, is not valid UTF-8, or has a NUL.
     """
     texts = [text for item in metadata for text in (*item.keys(), *item.values())]
     if not _storable(texts):
@@ -33,7 +33,7 @@ def check_metadata(metadata: Sequence[Mapping[str, str]]) -> None:
 
 
 def whole(name: str, value: int, *, least: int) -> int:
-    """The value, if it is a whole number of at least `least`.
+    """Return the value if it is a whole number of at least `least`.
 
     Raises:
         CodesError: it is not.

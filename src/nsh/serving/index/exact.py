@@ -1,11 +1,10 @@
 """Exact Hamming search over packed codes in memory or in a mapped file, by FAISS.
 
-The order is that of `nsh.core.hamming`: by (distance, row), also where equal distances straddle the k-th place.
-Over many rows FAISS only compares with a bound, and the order is made here. Over few, or where most distances are
-equal, FAISS's heap variant ("hc") gives that order by itself: it reads rows in ascending order, takes one in only when
-it is strictly nearer than the worst one held, and breaks ties inside its heap by row. FAISS does not promise this, so
-the tests hold it against `nsh.core.hamming.rank` with codes that are nearly all ties.
-Knows nothing of ids, versions or files.
+The order is that of `nsh.core.hamming`: by (distance, row), also among equal distances at the k-th place. For many rows
+FAISS compares with a bound, and the rows within it are sorted here. For few rows, or if most distances are equal,
+FAISS's heap variant ("hc") gives the order itself: it reads rows in ascending order, takes a row only if it is strictly
+nearer than the worst row held, and breaks ties in its heap by row. FAISS does not promise this, so the tests compare it
+with `nsh.core.hamming.rank` on codes that are nearly all ties. Knows no id, version or file.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,14 +16,14 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-_SAMPLED_FROM = 65_536  # rows; fewer are walked faster than a sample is drawn
+_SAMPLED_FROM = 65_536  # rows; fewer are searched faster than a sample is drawn
 _RUN, _STEP = 128, 4096
 _SLACK = 4
 
 Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows and distances, both int64 [found], ordered by (distance, row)."""
 
-_PART = 16  # queries that share one walk over the codes; a thread takes one part after the other
+_PART = 16  # queries that share one pass over the codes; a thread takes one part after the other
 
 
 def nearest(query: NDArray[np.uint8], codes: NDArray[np.uint8], *, k: int, threads: int = 1) -> list[Found]:
@@ -46,10 +45,10 @@ def _by_heap(query: NDArray[np.uint8], codes: NDArray[np.uint8], k: int) -> list
 
 
 def _by_bound(query: NDArray[np.uint8], codes: NDArray[np.uint8], sample: NDArray[np.uint8], k: int) -> list[Found]:
-    """The k-th distance in a sample bounds the k-th of all; the few rows within the bound are put in order here.
+    """Search with a bound: the k-th distance in a sample bounds the k-th of all. The rows within it are sorted here.
 
-    A walk that only compares with a bound takes half the time of one that keeps a heap. Where the sample shows that
-    the bound would let too many through, because very many are equally far, the heap walks.
+    A pass that only compares with a bound takes half the time of one that keeps a heap. If the sample shows that too
+    many rows would be within the bound, because many are equally far, the heap is used.
     """
     with use_threads(1):
         bounds, _ = faiss.knn_hamming(query, sample, _SLACK * k, variant="hc")
@@ -65,7 +64,7 @@ def _by_bound(query: NDArray[np.uint8], codes: NDArray[np.uint8], sample: NDArra
 
 
 def _sample(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """One run of rows out of every step, so that every part of the codes is in it."""
+    """`_RUN` rows of every `_STEP`, so that the sample covers all parts of the codes."""
     whole = codes[: len(codes) // _STEP * _STEP].reshape(-1, _STEP, codes.shape[1])
     return np.ascontiguousarray(whole[:, :_RUN]).reshape(-1, codes.shape[1])
 
@@ -73,7 +72,7 @@ def _sample(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _shared(
     search: Callable[[NDArray[np.uint8]], list[Found]], query: NDArray[np.uint8], *, threads: int
 ) -> list[Found]:
-    """Search part by part in threads of our own: FAISS's wait for each other after every block of codes, spinning."""
+    """Search part by part in our own threads: FAISS's threads spin to wait for each other after every block."""
     parts = [query[start : start + _PART] for start in range(0, len(query), _PART)]
     if threads == 1 or len(parts) == 1:
         return [found for part in parts for found in search(part)]
@@ -99,20 +98,20 @@ def _within(query: NDArray[np.uint8], codes: NDArray[np.uint8], radius: int) -> 
             *pointers, count, len(codes), radius + 1, width, result
         )
     ends = faiss.rev_swig_ptr(result.lims, count + 1).astype(np.int64)
-    rows = faiss.rev_swig_ptr(result.labels, int(ends[-1])).copy()  # the memory is the result's, and goes with it
+    rows = faiss.rev_swig_ptr(result.labels, int(ends[-1])).copy()  # the result owns the memory
     distances = faiss.rev_swig_ptr(result.distances, int(ends[-1])).astype(np.int64)
     return [in_order(rows[a:b], distances[a:b]) for a, b in pairwise(ends)]
 
 
 def in_order(rows: NDArray[np.int64], distances: NDArray[np.int64]) -> Found:
-    """The same rows, ordered by (distance, row)."""
+    """Sort rows by (distance, row)."""
     order = np.lexsort((rows, distances))
     return rows[order], distances[order]
 
 
 @contextmanager
 def use_threads(count: int) -> Iterator[None]:
-    """Let FAISS use `count` threads inside the block; the setting is the calling thread's own, others keep theirs."""
+    """Let FAISS use `count` threads inside the block; the setting is that of the calling thread only."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(count)
     try:

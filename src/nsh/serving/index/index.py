@@ -3,9 +3,8 @@
     index.sqlite     ids, metadata, settings, and which version of the codes is current
     snapshots/       the codes of the newest versions
 
-The folder must be on a local disk, and may be mounted read-only: locks and mapped files do not cross a network file
-system well enough.
-Knows nothing of images or encoders, but for the digest of the one whose codes it holds.
+The folder must be on a local disk and may be mounted read-only; locks and mapped files are not reliable on a network
+file system. Knows no image and no encoder, except the digest of the encoder whose codes it holds.
 """
 
 import threading
@@ -19,29 +18,29 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes, code_bytes
 from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
-from nsh.serving.index import store, writer
+from nsh.serving.index import sqlite, writer
 from nsh.serving.index.checks import check_ids, check_metadata
-from nsh.serving.index.view import Filter, Hit, View, open_view
+from nsh.serving.index.snapshot import Filter, Hit, Snapshot, open_snapshot
 
 T = TypeVar("T")
 
-_ATTEMPTS = 3  # to answer beside a writer, before writers are made to wait
+_ATTEMPTS = 3  # to read while others write; after these, writers wait
 
 
 class Index:
-    """An index, opened. Searching is safe from any number of threads.
+    """An opened index. Any number of threads may search it.
 
     Attributes:
-        folder: where it lies.
-        threads: that a search of several codes may use.
+        folder: its folder.
+        threads: threads that a search of several codes may use.
     """
 
     def __init__(self, folder: Path, *, readonly: bool) -> None:
         """Use `create` or `open`."""
         self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
         self._refreshing = threading.RLock()
-        self._database = store.Database(self.folder)
-        self._view = open_view(self._database, threads=self.threads)
+        self._database = sqlite.Database(self.folder)
+        self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     @classmethod
     def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
@@ -49,10 +48,10 @@ class Index:
 
         Args:
             folder: made, with its parents, if missing.
-            bits: of every code, 1..512.
-            encoder_sha256: of the encoder file whose codes it will hold; codes of any other are refused.
-            approximate_above: how many items it may hold until unfiltered searches for the k nearest may miss some of
-                them in exchange for speed; None for never.
+            bits: length of every code, 1..512.
+            encoder_sha256: of the encoder file whose codes it will hold; codes of any other encoder are refused.
+            approximate_above: with more items than this, unfiltered searches for the k nearest are faster and may miss
+                some; None: always exact.
 
         Raises:
             CodesError: the folder is not empty, or a value is out of its range.
@@ -70,50 +69,50 @@ class Index:
         """Open an index at its newest complete version; the folder may be read-only.
 
         Args:
-            folder: the index's.
-            readonly: refuse to change it.
+            folder: the index's folder.
+            readonly: refuse changes.
 
         Raises:
-            CodesError: there is none, or it is damaged.
+            CodesError: there is no index, or it is damaged.
         """
         return cls(folder, readonly=readonly)
 
     def close(self) -> None:
-        """Close the files; what is searched in other threads must be done. An index that nobody refers to is closed."""
+        """Close the files; no thread may be searching. An index without references is closed automatically."""
         self._database.close()
 
     @property
     def bits(self) -> int:
         """Bits of every code."""
-        return self._view.bits
+        return self._snapshot.bits
 
     @property
     def encoder_sha256(self) -> str:
-        """Digest of the encoder whose codes it holds."""
-        return self._view.settings["encoder_sha256"]
+        """Digest of the encoder whose codes the index holds."""
+        return self._snapshot.settings["encoder_sha256"]
 
     @property
     def version(self) -> int:
-        """Number of the version being read: 0 when empty, one more with every change."""
-        return self._view.version.number
+        """Number of the version being read: 0 for a new index, plus 1 for every change."""
+        return self._snapshot.version.number
 
     @property
     def columns(self) -> list[str]:
         """Names of the metadata columns."""
-        return self.read(View.columns)
+        return self.read(Snapshot.columns)
 
     @property
     def approximate(self) -> dict[str, str]:
-        """What is known of the approximate backend: above, lists, probes, recall (at 10), rows; empty without one."""
+        """The approximate backend's settings: above, lists, probes, recall (at 10), rows; empty without one."""
         prefix = "approximate_"
         return {
             name.removeprefix(prefix): value
-            for name, value in self._view.settings.items()
-            if name.startswith(prefix) and self._view.lists is not None
+            for name, value in self._snapshot.settings.items()
+            if name.startswith(prefix) and self._snapshot.lists is not None
         }
 
     def __len__(self) -> int:
-        return self._view.version.items
+        return self._snapshot.version.items
 
     def add(
         self,
@@ -123,17 +122,17 @@ class Index:
         metadata: Sequence[Mapping[str, str]] | None = None,
         encoder_sha256: str,
     ) -> int:
-        """Add items, all of them or none; returns how many of the ids are new.
+        """Add items, all of them or none; return how many of the ids are new.
 
         Args:
-            ids: unique; one that is there already gets the new code and keeps its place in the order of insertion.
+            ids: unique; an existing id gets the new code and keeps its place in the order of insertion.
             codes: uint8 [n, ceil(bits / 8)], one for each id.
-            metadata: for each id its columns and their values, in place of all it had; None leaves what is there.
+            metadata: for each id its columns and values, which replace all former ones; None: metadata stay.
             encoder_sha256: of the encoder that made the codes.
 
         Raises:
-            CodesError: the codes are another encoder's or another length's, an id is given twice or is no text that can
-                be stored, the index is open for reading only, or another process is writing.
+            CodesError: the codes are of another encoder or length, an id is not valid or occurs twice, the index is
+                open for reading only, or another process is writing.
         """
         self._check_writable()
         self.check_encoder(encoder_sha256)
@@ -150,10 +149,10 @@ class Index:
         return added
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Remove items, all of them or none; returns how many.
+        """Remove items, all of them or none; return how many.
 
         Raises:
-            CodesError: some ids are not there, the index is open for reading only, or another process is writing.
+            CodesError: an id is missing, the index is open for reading only, or another process is writing.
         """
         self._check_writable()
         unique = list(dict.fromkeys(ids))
@@ -162,33 +161,33 @@ class Index:
             self.refresh()
         return len(unique)
 
-    def read(self, ask: Callable[[View], T]) -> T:
-        """What `ask` finds in a view of one whole version, the newest if that of the last refresh is gone.
+    def read(self, ask: Callable[[Snapshot], T]) -> T:
+        """Call `ask` with a snapshot of one version, the newest if that of the last refresh is superseded.
 
-        `ask` may be called several times, while others write. In the end no change is committed before it is done.
+        `ask` is called again if another process commits a change meanwhile. In the last attempt, changes wait for it.
         """
         for _ in range(_ATTEMPTS):
             try:
-                return ask(self._view)
-            except store.Superseded:
+                return ask(self._snapshot)
+            except sqlite.Superseded:
                 self.refresh()
         with self._refreshing, self._database.reading():
             self.refresh()
-            return ask(self._view)
+            return ask(self._snapshot)
 
     def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
-        """The k nearest items of each code, by (distance, order of insertion); all of them if there are fewer.
+        """The k nearest items of each code, by (distance, order of insertion); all items if there are fewer.
 
         Args:
             codes: uint8 [q, ceil(bits / 8)].
             k: at least 1.
-            where: which items may be found. A filtered search is always exact.
+            where: a filter of the items. A filtered search is always exact.
 
         Raises:
-            CodesError: a code of another length, k < 1, or a filter that cannot be met.
+            CodesError: a code of another length, k < 1, or a filter on a missing column.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.search(codes, k=k, where=where))
+        return self.read(lambda snapshot: snapshot.search(codes, k=k, where=where))
 
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
@@ -198,14 +197,14 @@ class Index:
         Args:
             codes: uint8 [q, ceil(bits / 8)].
             radius: bits, inclusive; 0 finds equal codes.
-            where: which items may be found.
-            limit: at most so many for each code, the nearest ones.
+            where: a filter of the items.
+            limit: at most this many items for each code, the nearest ones.
 
         Raises:
-            CodesError: a code of another length, a negative radius, limit < 1, or a filter that cannot be met.
+            CodesError: a code of another length, a negative radius, limit < 1, or a filter on a missing column.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.search_radius(codes, radius=radius, where=where, limit=limit))
+        return self.read(lambda snapshot: snapshot.search_radius(codes, radius=radius, where=where, limit=limit))
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """The code of an item, uint8 [ceil(bits / 8)].
@@ -214,35 +213,35 @@ class Index:
             UnknownItem: there is no such item.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda view: view.code_of(id))
+        return self.read(lambda snapshot: snapshot.code_of(id))
 
     def refresh(self) -> None:
-        """Move to the newest complete version; costs next to nothing when there is none newer.
+        """Move to the newest complete version; takes hardly any time if there is no newer one.
 
-        Searches that are under way in other threads begin again if they have not named their items yet.
+        Running searches of other threads start again unless they have already looked up the ids of their hits.
 
         Raises:
-            IndexUnusable: the index cannot be read any more.
+            IndexUnusable: the index can no longer be read.
         """
         with self._refreshing:
             with self._database.reading() as connection:
-                newest = store.newest(connection)
+                newest = sqlite.newest(connection)
             if newest != self.version:
-                self._view = open_view(self._database, threads=self.threads)
+                self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     def check(self) -> None:
-        """Read all of the index, and make sure that its parts are whole and belong together; takes seconds.
+        """Read the whole index, and make sure that its parts are complete and consistent; takes seconds.
 
         Raises:
             IndexDamaged: they are not.
         """
-        self.read(View.check)
+        self.read(Snapshot.check)
 
     def check_encoder(self, sha256: str) -> None:
-        """Make sure that codes of the encoder with this digest belong here.
+        """Make sure that the index holds codes of the encoder with this digest.
 
         Raises:
-            CodesError: they do not.
+            CodesError: it holds another encoder's.
         """
         if sha256 != self.encoder_sha256:
             raise CodesError(

@@ -1,6 +1,6 @@
-"""What SQLite and the operating system refuse about an index, as errors that say what to do.
+"""Turns errors of SQLite and the operating system about an index into `IndexUnusable`, with what to do.
 
-Knows nothing of what is in an index.
+Knows nothing of an index's content.
 """
 
 import errno
@@ -15,7 +15,7 @@ from nsh.system.mounts import file_system
 from nsh.system.places import is_full
 
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs")
-"""File systems whose locks and mapped files an index cannot trust."""
+"""File systems whose locks and mapped files are not reliable."""
 
 _UNDER_WAY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _LOCKS_FAIL = (
@@ -30,19 +30,19 @@ _WAL = b"\x02\x02"  # the 19th and 20th byte of a database with a write-ahead lo
 
 
 def check_place(folder: Path) -> None:
-    """Make sure that the folder is on a file system that can hold an index.
+    """Make sure that the folder is on a local file system.
 
     Raises:
-        IndexMisplaced: it is on another machine's.
+        IndexMisplaced: it is on a network file system.
     """
     if (kind := file_system(folder)) in NETWORK:
         raise _misplaced(folder, f"it is on a network file system, {kind}")
 
 
 def convert_wal(connection: sqlite3.Connection) -> None:
-    """Give a database that an older version of this project made the rollback journal that this version uses.
+    """Convert the database of an older version of this project to the rollback journal of this version.
 
-    Where that cannot be done now, because it is open elsewhere or may not be written, it can still be read.
+    If it is open elsewhere or cannot be written, it stays as it is and can still be read.
     """
     if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         return
@@ -58,13 +58,13 @@ def convert_wal(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def translating(database: Path, *, waited: float) -> Iterator[None]:
-    """Turn what SQLite and the operating system refuse about an index into an `IndexUnusable`.
+    """Turn errors of SQLite and the operating system about an index into an `IndexUnusable`.
 
-    A bug (wrong SQL, a closed connection) stays what it is.
+    Errors that show a bug (wrong SQL, a closed connection) are not changed.
 
     Args:
         database: the index's SQLite file.
-        waited: seconds for which SQLite waits for other processes.
+        waited: seconds that SQLite waits for other processes.
     """
     try:
         yield
@@ -119,7 +119,7 @@ def _refusal_by_system(folder: Path, error: OSError) -> IndexUnusable | None:
 
 
 def _kind(error: sqlite3.Error) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # without its details
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the primary code
 
 
 def _is_wal(path: Path) -> bool:
@@ -131,17 +131,17 @@ def _is_wal(path: Path) -> bool:
 
 
 def damaged(folder: Path, finding: str) -> IndexDamaged:
-    """The error for an index that is not what it must be."""
+    """The error for an index that is not what was written."""
     return IndexDamaged(f"the index in {folder} is damaged ({finding}): restore a backup, or build it again")
 
 
 def full(folder: Path) -> IndexFull:
-    """The error for a change that has no room."""
+    """The error for a change on a full disk."""
     return IndexFull(f"the disk is full: nothing was changed in {folder}; free some space and try again")
 
 
 def read_only(folder: Path) -> IndexReadOnly:
-    """The error for a change where nothing can be written."""
+    """The error for a change in a folder that cannot be written."""
     return IndexReadOnly(f"{folder} cannot be written to: change its rights, or work on a copy")
 
 

@@ -1,136 +1,218 @@
-"""The codes of one version on disk: two `.npy` files, written whole under a temporary name, mapped for reading.
+"""One version of an index: its codes, mapped from its files, and searches in them.
 
-    <number>.codes.npy    uint8 [n, ceil(bits / 8)], in the order of insertion
-    <number>.keys.npy     int64 [n], ascending: the database's key of each row
-    <number>.lists.faiss  the approximate backend, where there is one
-
-Every version is a whole new pair: a million 64-bit codes are 16 MB, which are rewritten in a tenth of the time that
-their ids take, and in exchange there are no segments, no tombstones and nothing to compact. A mapped file stays
-readable after it has been deleted, so a reader of an old version loses nothing. Knows nothing of ids.
+The codes do not change while others write. Ids and metadata are in the database, which has only the newest version: a
+look-up for an older version raises `Superseded`, and the caller asks a newer snapshot. Threads may share a snapshot.
 """
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsh.core.codes import check_codes, code_bytes
+from nsh.errors import CodesError, UnknownItem
+from nsh.serving.index import snapshot_files, sqlite
+from nsh.serving.index.checks import whole
+from nsh.serving.index.exact import Found, nearest, within
 from nsh.serving.index.refusals import damaged
-from nsh.serving.index.store import Version
-from nsh.system.files import sha256_file
-from nsh.system.places import blaming
 
-FOLDER = "snapshots"
-KEEP = 2
-"""Versions whose files are kept: a reader that has just learnt the number of one must still find it."""
+_ATTEMPTS = 3  # each fails only if two versions were written between two statements
+_FILTERS_KEPT = 8
 
 
-class Rows(NamedTuple):
-    """Codes and keys, row for row."""
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Restricts a search to items whose id begins with `id_prefix`, and whose metadata `column` has the `value`."""
 
-    codes: NDArray[np.uint8]
-    keys: NDArray[np.int64]
-
-
-def codes_path(folder: Path, number: int) -> Path:
-    """Where the codes of a version lie."""
-    return folder / FOLDER / f"{number:010d}.codes.npy"
+    id_prefix: str | None = None
+    column: str | None = None
+    value: str | None = None
 
 
-def keys_path(folder: Path, number: int) -> Path:
-    """Where the keys of a version lie."""
-    return folder / FOLDER / f"{number:010d}.keys.npy"
+class Hit(NamedTuple):
+    """One item found: its id, its distance in bits, and the values of its metadata columns."""
+
+    id: str
+    distance: int  # bits
+    metadata: dict[str, str]
 
 
-def lists_path(folder: Path, number: int) -> Path:
-    """Where the approximate backend of a version lies."""
-    return folder / FOLDER / f"{number:010d}.lists.faiss"
+@dataclass(eq=False)
+class Snapshot:
+    """An opened version. Methods that read the database raise `sqlite.Superseded` once there is a newer version."""
+
+    database: sqlite.Database
+    settings: dict[str, str]
+    version: sqlite.Version
+    rows: snapshot_files.Rows
+    lists: Any  # the approximate backend, or None
+    threads: int  # threads that a search of several codes may use
+    _selected: dict[Filter, NDArray[np.int64]] = field(default_factory=dict)
+
+    @property
+    def bits(self) -> int:
+        """Bits of every code."""
+        return int(self.settings["bits"])
+
+    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+        """As `Index.search`."""
+        k = whole("k", k, least=1)
+        check_codes(codes, bits=self.bits)
+        rows = self.select(where)
+        exact = rows is not None or self.lists is None
+        return self._hits(self._nearest(codes, k=k, rows=rows) if exact else self._approximate(codes, k=k))
+
+    def search_radius(
+        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+    ) -> list[list[Hit]]:
+        """As `Index.search_radius`."""
+        radius = min(whole("radius", radius, least=0), self.bits)
+        limit = None if limit is None else whole("limit", limit, least=1)
+        check_codes(codes, bits=self.bits)
+        found = self._within(codes, radius=radius, rows=self.select(where))
+        return self._hits((keys[:limit], distances[:limit]) for keys, distances in found)
+
+    def code_of(self, id: str) -> NDArray[np.uint8]:
+        """As `Index.code_of`."""
+        with self._reading() as connection:
+            keys = sqlite.keys_of(connection, [id])
+        if not keys:
+            raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
+        code: NDArray[np.uint8] = self.rows.codes[np.searchsorted(self.rows.keys, keys[id])].copy()
+        return code
+
+    def columns(self) -> list[str]:
+        """The names of the metadata columns."""
+        with self._reading() as connection:
+            return sqlite.columns(connection)
+
+    def check(self) -> None:
+        """Check the whole database, and compare its items with the codes.
+
+        Raises:
+            IndexDamaged: a part is not what was written.
+        """
+        with self._reading() as connection:
+            sqlite.check(connection, self.database.folder)
+            keys = sqlite.select_keys(connection, id_prefix=None, column=None, value=None)
+        if not np.array_equal(keys, self.rows.keys):
+            raise damaged(
+                self.database.folder, f"{len(keys)} ids and {len(self.rows.keys)} codes do not belong together"
+            )
+
+    def select(self, where: Filter | None) -> NDArray[np.int64] | None:
+        """The rows that match the filter, ascending; None: all rows.
+
+        Raises:
+            CodesError: a column without a value or the reverse, or no item has the column.
+        """
+        if where is None or where == Filter():
+            return None
+        rows = self._selected.get(where)
+        if rows is None:
+            rows = np.searchsorted(self.rows.keys, self._select_keys(where))
+            if len(self._selected) >= _FILTERS_KEPT:
+                self._selected.clear()
+            self._selected[where] = rows
+        return rows
+
+    def _select_keys(self, where: Filter) -> NDArray[np.int64]:
+        if (where.column is None) != (where.value is None):
+            raise CodesError("a filter by metadata needs a column and a value: give both")
+        with self._reading() as connection:
+            if where.column is not None and where.column not in (known := sqlite.columns(connection)):
+                there = f"there are {', '.join(known)}" if known else "no item has metadata"
+                raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
+            return sqlite.select_keys(connection, id_prefix=where.id_prefix, column=where.column, value=where.value)
+
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self.database.reading(self.version.number)
+
+    def _approximate(self, codes: NDArray[np.uint8], *, k: int) -> list[Found]:
+        from nsh.serving.index import approximate
+
+        least, probes = min(k, len(self.rows.keys)), int(self.settings["approximate_probes"])
+        found = approximate.search(self.lists, codes, k=least, probes=probes, threads=self.threads)
+        missing = [row for row, one in enumerate(found) if one is None]
+        exact = iter(self._nearest(codes[missing], k=k, rows=None))
+        return [next(exact) if one is None else one for one in found]
+
+    def _nearest(self, query: NDArray[np.uint8], *, k: int, rows: NDArray[np.int64] | None) -> list[Found]:
+        """Keys and distances of the k nearest of `rows`, by an exact search, in the order of (distance, key)."""
+        found = nearest(query, self._codes(rows), k=k, threads=self.threads)
+        return [(self._keys(rows, places), distances) for places, distances in found]
+
+    def _within(self, query: NDArray[np.uint8], *, radius: int, rows: NDArray[np.int64] | None) -> list[Found]:
+        """Keys and distances of the `rows` within the radius, in the order of (distance, key)."""
+        found = within(query, self._codes(rows), radius=radius, threads=self.threads)
+        return [(self._keys(rows, places), distances) for places, distances in found]
+
+    def _codes(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint8]:
+        return self.rows.codes if rows is None else self.rows.codes[rows]
+
+    def _keys(self, rows: NDArray[np.int64] | None, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.rows.keys[places if rows is None else rows[places]]
+
+    def _hits(self, found: Iterable[Found]) -> list[list[Hit]]:
+        """The hits: ids and metadata of the found keys."""
+        found = [(keys.tolist(), distances.tolist()) for keys, distances in found]
+        wanted = {key for keys, _ in found for key in keys}
+        with self._reading() as connection:
+            described = sqlite.describe(connection, list(wanted))
+        return [
+            [
+                Hit(described[key][0], distance, dict(described[key][1]))
+                for key, distance in zip(keys, distances, strict=True)
+            ]
+            for keys, distances in found
+        ]
 
 
-def write(folder: Path, number: int, rows: Rows) -> tuple[str, str]:
-    """Write the two files of a version so that they survive a power cut; returns their sha256."""
-    digests = _write_array(codes_path(folder, number), rows.codes), _write_array(keys_path(folder, number), rows.keys)
-    sync(folder / FOLDER)
-    return digests
-
-
-def _write_array(path: Path, array: NDArray[np.uint8] | NDArray[np.int64]) -> str:
-    return _write(path, lambda file: np.save(file, np.ascontiguousarray(array), allow_pickle=False))
-
-
-def write_lists(folder: Path, number: int, content: NDArray[np.uint8]) -> str:
-    """Write the approximate backend of a version; returns its sha256."""
-    digest = _write(lists_path(folder, number), content.tofile)
-    sync(folder / FOLDER)
-    return digest
-
-
-def _write(path: Path, fill: Callable[[BinaryIO], None]) -> str:
-    partial = path.with_suffix(".partial")
-    with blaming(path, partial), partial.open("wb") as file:
-        fill(file)
-        file.flush()
-        os.fsync(file.fileno())
-    digest = sha256_file(partial)
-    partial.replace(path)
-    return digest
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def read(folder: Path, version: Version) -> Rows:
-    """Map the files of a version, after checking them against their digests.
+def open_snapshot(database: sqlite.Database, *, threads: int) -> Snapshot:
+    """Open the newest complete version.
 
     Raises:
-        FileNotFoundError: they have been deleted because newer versions are there.
-        CodesError: they are not the files that were written.
+        IndexUnusable: the index is damaged or cannot be read.
+        CodesError: its schema is one that this version does not read.
     """
-    codes = _map(folder, codes_path(folder, version.number), sha256=version.codes_sha256)
-    keys = _map(folder, keys_path(folder, version.number), sha256=version.keys_sha256)
-    return Rows(codes, keys)
+    for _ in range(_ATTEMPTS):
+        with database.reading() as connection:
+            settings, version = _settings(connection, database.folder), sqlite.current(connection)
+        with suppress(FileNotFoundError):  # two newer versions were written meanwhile
+            return _open(database, settings, version, threads=threads)
+    with database.reading() as connection:  # no change is committed meanwhile
+        settings, version = _settings(connection, database.folder), sqlite.current(connection)
+        return _open(database, settings, version, threads=threads)
 
 
-def _map(folder: Path, path: Path, *, sha256: str) -> NDArray[Any]:
-    check_file(folder, path, sha256=sha256)
-    mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-    return mapped
+def _settings(connection: sqlite3.Connection, folder: Path) -> dict[str, str]:
+    settings = sqlite.settings(connection)
+    schema = settings.get("schema")
+    if schema != str(sqlite.SCHEMA):
+        raise CodesError(f"{folder} has schema {schema}, this version reads {sqlite.SCHEMA}: build it again")
+    if not settings.get("bits", "").isdecimal() or "encoder_sha256" not in settings:
+        raise damaged(folder, f"{sqlite.FILE} lacks settings")
+    return settings
 
 
-def check_file(folder: Path, path: Path, *, sha256: str) -> None:
-    """Make sure that a file is what was written.
-
-    Raises:
-        FileNotFoundError: it is gone.
-        CodesError: it is another.
-    """
-    if sha256_file(path) != sha256:
-        raise damaged(folder, f"{path.name} is not the file that was written")
+def _open(database: sqlite.Database, settings: dict[str, str], version: sqlite.Version, *, threads: int) -> Snapshot:
+    rows = snapshot_files.read(database.folder, version)
+    if rows.codes.shape != (version.items, code_bytes(int(settings["bits"]))) or rows.keys.shape != (version.items,):
+        raise damaged(database.folder, f"{version.items} items, codes {list(rows.codes.shape)}")
+    return Snapshot(database, settings, version, rows, read_lists(database.folder, version), threads)
 
 
-@contextmanager
-def undoing(folder: Path, number: int) -> Iterator[None]:
-    """Delete the files of a version that did not come about: a full disk would stay full."""
-    try:
-        yield
-    except Exception:
-        for path in (folder / FOLDER).glob(f"{number:010d}.*"):
-            path.unlink(missing_ok=True)
-        raise
+def read_lists(folder: Path, version: sqlite.Version) -> Any:
+    """The approximate backend of a version, or None."""
+    if version.lists_sha256 is None:
+        return None
+    from nsh.serving.index import approximate
 
-
-def delete_others(folder: Path, keep: list[int]) -> None:
-    """Delete the files of all other versions and what killed writers left. For the one who holds the writer's lock."""
-    names = {path(folder, number).name for number in keep for path in (codes_path, keys_path, lists_path)}
-    for path in (folder / FOLDER).iterdir():
-        if path.name not in names:
-            path.unlink(missing_ok=True)
+    path = snapshot_files.lists_path(folder, version.number)
+    snapshot_files.check_file(folder, path, sha256=version.lists_sha256)
+    return approximate.from_bytes(np.fromfile(path, np.uint8))

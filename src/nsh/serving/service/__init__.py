@@ -1,1 +1,1 @@
-"""The HTTP service: codes and nearest images over FastAPI. `app.create_app` puts it together."""
+"""The HTTP service: codes and nearest images, with FastAPI. `app.create_app` assembles it."""

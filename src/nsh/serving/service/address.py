@@ -1,7 +1,7 @@
-"""Where the service of this machine or container listens, and whether it answers. Knows nothing of what it serves.
+"""The address of the service on this machine or in this container, and whether it answers. Knows no route.
 
-A health check is another process than the service, and knows its environment but not its options. So the service writes
-where it listens into a file, if it is given one.
+A health check runs in another process, which knows the service's environment but not its options. So the service can
+write its address to a file.
 """
 
 import http.client
@@ -14,9 +14,9 @@ _SECONDS = 4.0  # below the timeout of the image's health check
 
 
 def url_of(host: str, port: int) -> str:
-    """The address at which this machine reaches a service that listens at `host` and `port`.
+    """The URL at which this machine reaches a service that listens at `host` and `port`.
 
-    One that listens everywhere (0.0.0.0, ::) is asked on the loopback interface.
+    The loopback interface is used for a service that listens everywhere (0.0.0.0, ::).
     """
     try:
         address = ipaddress.ip_address(host)
@@ -28,7 +28,7 @@ def url_of(host: str, port: int) -> str:
 
 
 def read_address(file: Path) -> str | None:
-    """What a service wrote into its address file; None where nothing is, as before it listens."""
+    """The URL that a service wrote into its address file; None if there is none, as before it listens."""
     try:
         return file.read_text(encoding="utf-8").strip() or None
     except OSError:
@@ -36,9 +36,9 @@ def read_address(file: Path) -> str | None:
 
 
 def find_fault(url: str) -> str | None:
-    """What is wrong with the service at `url`, None if it answers `/healthz`. No proxy is asked, whatever is set."""
+    """What is wrong with the service at `url`; None if it answers `/healthz`. Proxy settings are ignored."""
     place = urlsplit(url)
-    # The service knows itself as localhost, whichever of its addresses it is asked at.
+    # The service always allows the host name localhost.
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=_SECONDS)
     try:
         connection.request("GET", PATH, headers={"Host": "localhost"})

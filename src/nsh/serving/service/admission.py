@@ -1,8 +1,8 @@
-"""Which requests are let in at all: those sent to this service's own name, and changed by no stranger's page.
+"""Admits requests to the service's own host names, and refuses changes by pages of other sites.
 
-A stranger's page can make its own name point at this machine (DNS rebinding) and then read every answer, thumbnails
-included; and a browser lets it send here what it cannot read the answer of. Starlette's TrustedHostMiddleware knows
-lists of names only; here addresses count as well, and a refusal says what to do.
+Another site can point its own name at this machine (DNS rebinding) and then read every answer, including thumbnails. A
+browser also lets other sites send requests whose answers they cannot read. Starlette's TrustedHostMiddleware checks
+lists of names only; here addresses are checked too, and a refusal says what to do.
 """
 
 import ipaddress
@@ -21,16 +21,16 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def host_of(text: str) -> str | None:
-    """The name or the address in a Host or Origin header, in lower case and without port; None where there is none."""
+    """The name or the address in a Host or Origin header, in lower case and without port; None if there is none."""
     found = _HOST.fullmatch(text)
     return (found["address"] or found["name"]).lower().rstrip(".") if found else None
 
 
 class Hosts:
-    """The names of the service: `host in hosts`.
+    """The host names of the service: `host in hosts`.
 
-    At a loopback address it is reached by this machine alone: as `localhost` or by a loopback address. Elsewhere any
-    address is its own, and any name without a dot, as services of Docker Compose have: no stranger can own those.
+    At a loopback address they are `localhost` and loopback addresses. Elsewhere they also include every address, and
+    every name without a dot, as in Docker Compose: no other site can own such names.
     """
 
     def __init__(self, listens_at: str, *, allowed: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ class Hosts:
         return address is not None or "." not in host
 
     def are_given(self, host: str) -> bool:
-        """Whether the person who started the service has named this host: `name`, `*.domain` or `*`."""
+        """Whether `--allowed-hosts` has this host: as `name`, `*.domain` or `*`."""
         return any(host.endswith(name[1:]) if name[0] == "*" else host == name for name in self._allowed)
 
 
@@ -62,7 +62,7 @@ class Admission:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or say why not."""
+        """Pass the request on, or answer with a problem."""
         if scope["type"] == "http":
             try:
                 self._check(scope)
@@ -84,7 +84,7 @@ class Admission:
             raise Problem("invalid", "the address is not UTF-8 behind its percent signs") from error
 
     def _is_foreign(self, headers: Headers) -> bool:
-        """Whether a browser sends this for another site's page; what is no browser sends neither header."""
+        """Whether a browser sends this for another site's page; other clients send neither header."""
         origin = headers.get("origin")
         if origin is not None and self._hosts.are_given(host_of(origin) or ""):
             return False

@@ -1,4 +1,4 @@
-"""Between the service's arrays and the documents clients see."""
+"""Converts between the service's arrays and the JSON documents of clients."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,8 @@ from nsh.serving.service.batching import Outcome
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.uploads import Upload
 
-MAX_DOCUMENT = 512 * 1024  # bytes: all that schemas allow, in UTF-8
-MISTAKES_TOLD = 10  # collecting a hundred thousand holds up every other request for a second
+MAX_DOCUMENT = 512 * 1024  # bytes: the longest document that schemas allow, in UTF-8
+MAX_MISTAKES = 10  # listing a hundred thousand would delay every other request for a second
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -39,17 +39,17 @@ def parse(schema: type[T], body: bytes) -> T:
         return schema.model_validate_json(body)
     except ValidationError as error:
         count = error.error_count()
-        told = explain(error.errors()) if count <= MISTAKES_TOLD else f"found {count} mistakes: see /openapi.json"
-        raise Problem("invalid", told) from error
+        detail = explain(error.errors()) if count <= MAX_MISTAKES else f"found {count} mistakes: see /openapi.json"
+        raise Problem("invalid", detail) from error
 
 
 def explain(errors: Sequence[Any]) -> str:
-    """What a validation found, each with its place, in one line; values are not repeated."""
+    """The mistakes of a validation and their places, in one line, without values."""
     return "; ".join(f"{'.'.join(str(part) for part in error['loc']) or 'body'}: {error['msg']}" for error in errors)
 
 
 def read_code(text: str, *, bits: int) -> NDArray[np.uint8]:
-    """Hexadecimal to uint8 [ceil(bits / 8)].
+    """Convert hexadecimal to a code, uint8 [ceil(bits / 8)].
 
     Raises:
         Problem: it is no code of `bits` bits.
@@ -81,7 +81,7 @@ def require_one(outcomes: Sequence[Outcome]) -> None:
     """Make sure that at least one image was decoded.
 
     Raises:
-        Problem: none was; it says why the first was not.
+        Problem: none was; it has the first image's error.
     """
     if all(isinstance(outcome, UnreadableImage) for outcome in outcomes):
         raise Problem("unreadable-image", str(outcomes[0]))

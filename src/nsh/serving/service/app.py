@@ -1,4 +1,4 @@
-"""Puts the service together: routes, page, problems, and the layers around them."""
+"""Assembles the service: routes, page, problems and middleware."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,10 +15,10 @@ from nsh.errors import IndexUnusable
 from nsh.serving.service import items, routes
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
-from nsh.serving.service.limits import Limits
 from nsh.serving.service.logs import log
 from nsh.serving.service.observe import Observe, record_of
 from nsh.serving.service.problems import KINDS, Problem, problem_of, respond
+from nsh.serving.service.request_limits import RequestLimits
 from nsh.serving.service.service import Service
 
 PAGE = {
@@ -30,7 +30,7 @@ PAGE = {
 
 
 def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
-    """The application that asks `service`, for a server that listens at `host`."""
+    """The application of `service`, for a server that listens at `host`."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -46,9 +46,9 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
         version=nsh.__version__,
         description="Binary codes of images, and the nearest images by Hamming distance.",
         lifespan=lifespan,
-        docs_url=None,  # its scripts come from another host
+        docs_url=None,  # its scripts would come from another host
         redoc_url=None,
-        redirect_slashes=False,  # it would lead to wherever the client's own Host header says
+        redirect_slashes=False,  # it would redirect to the host in the client's Host header
     )
     app.state.service = service
     app.include_router(routes.router)
@@ -56,9 +56,9 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
     _add_page(app)
     _add_problems(app)
     settings = service.settings
-    app.add_middleware(Admission, hosts=Hosts(host, allowed=settings.allowed_hosts))  # the innermost of the three
+    app.add_middleware(Admission, hosts=Hosts(host, allowed=settings.allowed_hosts))  # innermost
     app.add_middleware(
-        Limits,
+        RequestLimits,
         max_body=settings.max_body,
         queue=settings.queue,
         timeout=settings.timeout,

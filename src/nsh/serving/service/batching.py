@@ -1,8 +1,7 @@
-"""Images of concurrent requests share inferences: whatever waits when a lane falls idle goes through together.
+"""Images of concurrent requests share inferences: an idle worker takes all waiting images, up to a limit, as one batch.
 
-There is no waiting for a fuller batch, so a lone image pays nothing. A lane is a thread that decodes its batch and
-runs it on one core; lanes keep the machine busier than threads inside one inference do, because one decodes while
-another infers. Knows nothing of HTTP.
+No image waits for a fuller batch. A worker is a thread that decodes its batch and runs it on one core. Workers use the
+cores better than threads inside one inference, because one decodes while another infers. Knows nothing of HTTP.
 """
 
 import asyncio
@@ -21,17 +20,17 @@ Encode = Callable[[Sequence[bytes]], list[Outcome]]
 
 
 class Batcher:
-    """Takes images one by one and encodes them together. Belongs to one event loop.
+    """Takes images one by one and encodes them in batches. Belongs to one event loop.
 
-    Its queue has no limit of its own: the limit on requests in flight, times images in a request, bounds it.
+    Its queue is bounded by the limit on requests in progress times the limit on images in a request.
     """
 
-    def __init__(self, encode: Encode, *, lanes: int, batch: int) -> None:
-        """Encode at most `batch` images at a time in each of `lanes` threads."""
+    def __init__(self, encode: Encode, *, workers: int, batch: int) -> None:
+        """Encode at most `batch` images at a time in each of `workers` threads."""
         self._encode = encode
         self._batch = batch
-        self._idle = lanes
-        self._pool = ThreadPoolExecutor(lanes, thread_name_prefix="encode")
+        self._idle = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="encode")
         self._waiting: deque[Job] = deque()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -43,19 +42,19 @@ class Batcher:
         self._start()
         try:
             return [await future for future in futures]
-        finally:  # whoever gave up no longer costs a lane
+        finally:  # workers skip the images of a cancelled request
             for future in futures:
                 future.cancel()
 
     def close(self) -> None:
-        """Wait for the batches in work."""
+        """Wait for the running batches."""
         self._pool.shutdown()
 
     def _start(self) -> None:
         while self._idle and (jobs := self._take()):
             self._idle -= 1
             task = asyncio.create_task(self._run(jobs))
-            self._running.add(task)  # the loop itself holds tasks weakly
+            self._running.add(task)  # the event loop holds only weak references to tasks
             task.add_done_callback(self._running.discard)
 
     def _take(self) -> list[Job]:
@@ -73,7 +72,7 @@ class Batcher:
             for (_, future), outcome in zip(jobs, outcomes, strict=True):
                 if not future.done():
                     future.set_result(outcome)
-        except Exception as error:  # whatever it is, it is every waiting request's to report
+        except Exception as error:  # every request of this batch reports it
             for _, future in jobs:
                 if not future.done():
                     future.set_exception(error)

@@ -1,7 +1,8 @@
-"""What a client owes on its connection, how long it may owe it, and how many connections there may be.
+"""Deadlines of connections, and a limit on their number.
 
-uvicorn has no deadline for a request's head, and answers 503 to everybody once there are too many connections, hence
-this subclass of its protocol. `Limits` sees a request when its head is complete; this is for before and after.
+uvicorn has no deadline for a request's headers and answers 503 to every client once there are too many connections;
+hence this subclass of its protocol. `RequestLimits` applies once a request's headers are complete; this applies before
+and after.
 """
 
 import asyncio
@@ -10,61 +11,61 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from nsh.serving.service.limits import LINGER_SECONDS
 from nsh.serving.service.logs import log
 from nsh.serving.service.metrics import Metrics
+from nsh.serving.service.request_limits import LINGER_SECONDS
 
 IDLE_CONNECTIONS = 1000
-SPARE_SECONDS = LINGER_SECONDS + 5.0  # past the time limit of a request: by then its answer is not being read
-QUIET_SECONDS = 60.0  # between two lines of the log about too many connections
+SPARE_SECONDS = LINGER_SECONDS + 5.0  # after a request's timeout; by then the client is not reading the answer
+QUIET_SECONDS = 60.0  # between two log lines about too many connections
 _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class ConnectionLimits:
-    """All connections: when there are too many, the one that has kept the service waiting longest is closed.
+    """Limits all connections: if there are too many, the one that has been waiting longest is closed.
 
     Attributes:
-        timeout: seconds that a client may take for what it owes.
-        backlog: connections to take from the system at once.
+        timeout: seconds that a client may take to send a request's headers or to read an answer.
+        backlog: connections that the operating system may queue.
     """
 
     def __init__(self, *, queue: int, timeout: float, metrics: Metrics) -> None:
-        """Allow idle connections besides `queue` requests in work, and keep half of the open files for the rest."""
+        """Allow idle connections besides `queue` requests, and at most half of the process's open files."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         files = 2**20 if files == resource.RLIM_INFINITY else files
         self.timeout = timeout
-        self.backlog = max(1, min(2048, files // 10))  # three times as many may be on their way in and out
+        self.backlog = max(1, min(2048, files // 10))  # three times as many may be opening and closing
         self._limit = min(queue + IDLE_CONNECTIONS, files // 2)
         self._metrics = metrics
         self._silent_until = 0.0
-        self._untold = 0
+        self._unlogged = 0
 
     def make_room(self, connections: set[Any]) -> None:
-        """Close the oldest connection that has no request in work, if there is one too many."""
+        """Close the oldest connection without a request in progress, if there is one connection too many."""
         if len(connections) > self._limit:
             oldest = min((each for each in connections if each.is_waiting), key=lambda each: each.since)
             connections.discard(oldest)
             self.close(oldest, "limit")
-            self._tell()
+            self._log()
 
     def close(self, connection: "Connection", reason: str) -> None:
-        """Close at once; what was not sent by now is not wanted."""
+        """Close at once, without sending the rest."""
         self._metrics.closed.labels(reason).inc()
         connection.transport.abort()
 
-    def _tell(self) -> None:
-        self._untold += 1
+    def _log(self) -> None:
+        self._unlogged += 1
         now = asyncio.get_running_loop().time()
         if now >= self._silent_until:
-            log("too many connections", level=30, limit=self._limit, closed=self._untold)
-            self._silent_until, self._untold = now + QUIET_SECONDS, 0
+            log("too many connections", level=30, limit=self._limit, closed=self._unlogged)
+            self._silent_until, self._unlogged = now + QUIET_SECONDS, 0
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, with a deadline at all times. uvicorn's own timer runs between two requests.
+    """uvicorn's connection with a deadline at all times; between two requests uvicorn's own timer runs.
 
     Attributes:
-        since: the loop's time at which the deadline was set.
+        since: the event loop's time when the deadline was set.
     """
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, **keywords: Any) -> None:
@@ -75,17 +76,17 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is in work: none has come in full, or the last one is answered."""
+        """Whether no request is in progress: none has arrived completely, or the last one is answered."""
         return self.cycle is None or self.cycle.response_started
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the head of a request."""
+        """Wait for the headers of a request."""
         super().connection_made(transport)
         self._wait(self._limits.timeout)
         self._limits.make_room(self.connections)
 
     def data_received(self, data: bytes) -> None:
-        """Start a request if its head is complete; more of a head that is not complete wins no time."""
+        """Start a request if its headers are complete; incomplete headers do not extend the deadline."""
         cycle = self.cycle
         super().data_received(data)
         if self.cycle is not cycle:
@@ -94,7 +95,7 @@ class Connection(H11Protocol):
             self._wait(self._limits.timeout)
 
     def on_response_complete(self) -> None:
-        """Start the next request if it is here; or wait for it, or for the client to read the answer."""
+        """Start the next request if it has arrived; else wait for it, or for the client to read the answer."""
         cycle = self.cycle
         self._wait(None)
         super().on_response_complete()
@@ -104,16 +105,16 @@ class Connection(H11Protocol):
             self._wait(self._limits.timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Cancel the deadline."""
         self._wait(None)
         super().connection_lost(exc)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close what uvicorn's timer has found idle, whether or not the last answer was read."""
+        """Close a connection that uvicorn's timer found idle, even if the client has not read the last answer."""
         self.transport.abort()
 
     def _should_upgrade(self) -> bool:
-        return False  # plain HTTP answers, without a warning in the log for each client that asks
+        return False  # answer in plain HTTP, without a warning in the log for each such client
 
     def _wait(self, seconds: float | None) -> None:
         if self._deadline is not None:

@@ -1,6 +1,6 @@
 """The name of a file in a form, from its part's Content-Disposition header (RFC 7578, RFC 8187).
 
-python-multipart's own reading of that header leaves `filename*` out, which some clients send alone.
+python-multipart's own parser ignores `filename*`, which some clients send alone.
 """
 
 import re
@@ -17,13 +17,13 @@ _WINDOWS_FOLDERS = re.compile(r"(?:[A-Za-z]:|\\)\\(?:.*\\)?", re.DOTALL)
 
 
 def file_name(disposition: bytes) -> str | None:
-    """The file name that the header states; None where the part is no file.
+    """The file name in the header; None if the part is no file.
 
-    `filename*` wins over `filename`, wherever it stands. In `filename` raw UTF-8 (browsers, curl) and the encoded words
-    of RFC 2047 (.NET) are read, and the folders of a Windows path are dropped.
+    `filename*` takes precedence over `filename`. `filename` may be raw UTF-8 (browsers, curl) or encoded words of RFC
+    2047 (.NET); the folders of a Windows path are dropped.
 
     Raises:
-        Problem: the name is no UTF-8, or says that it is something else.
+        Problem: the name is not UTF-8, or states another charset.
     """
     parameters = {name.lower(): _unquoted(value) for name, value in _PARAMETER.findall(disposition)}
     try:
@@ -43,7 +43,7 @@ def _unquoted(value: bytes) -> bytes:
 
 
 def _extended(value: bytes) -> str:
-    """A value as charset'language'percent-encoded; RFC 8187 knows the charset UTF-8 alone."""
+    """A value as charset'language'percent-encoded; RFC 8187 allows only the charset UTF-8."""
     charset, _, encoded = value.split(b"'", 2)
     if charset.lower() != b"utf-8" or _BROKEN_ESCAPE.search(encoded):
         raise ValueError("neither UTF-8 nor percent-encoded")

@@ -1,4 +1,4 @@
-"""From an image file's bytes to its code or its thumbnail, within a limit on pixels. Knows nothing of HTTP."""
+"""Codes and thumbnails of image files, within a limit on pixels. Knows nothing of HTTP."""
 
 import io
 import time
@@ -25,7 +25,7 @@ class ImageEncoder:
         self._metrics = metrics
 
     def __call__(self, images: Sequence[bytes]) -> list[Outcome]:
-        """The code, uint8 [ceil(bits / 8)], or the error of each; one bad image costs no other its code."""
+        """The code, uint8 [ceil(bits / 8)], or the error of each image."""
         start = time.perf_counter()
         prepared = [self._prepare(content) for content in images]
         readable = [pixels for pixels in prepared if not isinstance(pixels, UnreadableImage)]
@@ -46,15 +46,15 @@ class ImageEncoder:
 
 
 def resolve_inside(root: Path, name: str) -> Path | None:
-    """The regular file called `name` under `root`, or None.
+    """The regular file `name` below `root`, or None.
 
-    Links are followed first and judged by where they end, so neither `..` nor a link leads outside.
+    Links are resolved before the check, so neither `..` nor a link leads outside `root`.
     """
     try:
         path = (root / name).resolve(strict=True)
         if path.is_relative_to(root.resolve(strict=True)) and path.is_file():
             return path
-    except (OSError, ValueError, RuntimeError):  # absent, too long, with a NUL, or a loop of links
+    except (OSError, ValueError, RuntimeError):  # missing, too long, with a NUL, or a cycle of links
         pass
     return None
 

@@ -1,4 +1,4 @@
-"""What only the bearer of the token may ask: add, update and delete items."""
+"""Routes that need the token: add, update and delete items."""
 
 import hmac
 from asyncio import get_running_loop
@@ -23,10 +23,10 @@ _BEARER = HTTPBearer(auto_error=False, description="the value of NSH_TOKEN")
 
 
 def authorize(request: Request) -> None:
-    """Let the bearer of the token pass, before the body is read.
+    """Check the token before the body is read.
 
     Raises:
-        Problem: the service changes nothing, or this is not its token.
+        Problem: the service has no token, or the request has another.
     """
     token = service_of(request).settings.token
     if token is None:
@@ -44,7 +44,7 @@ router = APIRouter(
 
 @router.post("", responses={200: {"model": schemas.Changed}}, openapi_extra=IMAGE_BODY)
 async def add_items(request: Request) -> Response:
-    """Add or update items from a form's files, each under its file name as id; unreadable ones are left out."""
+    """Add or update items from a form's files; a file's name is the id; unreadable images are left out."""
     service = service_of(request)
     uploads = await receive_images(request, limit=service.settings.max_images)
     names = _ids(uploads)
@@ -110,9 +110,9 @@ def _pairs(metadata: list[str]) -> dict[str, str]:
 async def _change(service: Service, change: Callable[[], None]) -> None:
     try:
         await get_running_loop().run_in_executor(service.writers, change)
-    except IndexUnusable:  # for the handler of all of them
+    except IndexUnusable:  # the application's handler answers it
         raise
-    except CodesError as error:  # the ids are not allowed, or another writer has removed the item
+    except CodesError as error:  # an id is not allowed, or another writer has removed the item
         raise Problem("conflict", str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The index as the service uses it: many searches, one writer at a time, and a look now and then for newer versions.
+"""The service's index: parallel searches, one writer at a time, and a regular check for newer versions.
 
 Knows nothing of HTTP.
 """
@@ -14,33 +14,33 @@ from numpy.typing import NDArray
 
 from nsh.errors import CodesError, IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
-from nsh.serving.index import Filter, Hit, Index, View
+from nsh.serving.index import Filter, Hit, Index, Snapshot
 from nsh.serving.service.metrics import Metrics
 
-ROOM = 1024 * 1024
-"""Bytes by which the free room must have grown until a disk that was full is no longer said to be."""
+FREED_BYTES = 1024 * 1024
+"""Bytes by which the free disk space must grow until a full disk is no longer reported."""
 
 
 class Found(NamedTuple):
-    """What a search found."""
+    """The result of a search."""
 
     version: int  # of the index
-    code: NDArray[np.uint8]  # that was searched with
+    code: NDArray[np.uint8]  # the query's
     hits: list[Hit]
 
 
 class Library:
-    """An index, opened for the codes of one encoder.
+    """An index, opened for one encoder.
 
     Attributes:
-        fault: why the last change had no room on the disk, as long as it would have none; else "".
+        fault: the error of the last change if the disk was and still is full; else "".
     """
 
     def __init__(self, folder: Path, encoder: Encoder, metrics: Metrics) -> None:
         """Open the index in `folder`.
 
         Raises:
-            CodesError: there is none, it cannot be read, or its codes are another encoder's.
+            CodesError: there is no index, it cannot be read, or its codes are another encoder's.
         """
         self.fault, self._free_when_full = "", 0
         self._folder = folder
@@ -62,12 +62,12 @@ class Library:
 
     @property
     def encoder_sha256(self) -> str:
-        """The digest of the encoder whose codes these are."""
+        """The digest of the encoder that made the codes."""
         return self._index.encoder_sha256
 
     @property
     def version(self) -> int:
-        """Of what is searched now."""
+        """The version that is searched now."""
         return self._index.version
 
     def __len__(self) -> int:
@@ -76,27 +76,27 @@ class Library:
     def search(
         self, query: NDArray[np.uint8] | str, *, k: int, radius: int | None = None, where: Filter | None = None
     ) -> Found:
-        """The nearest `k` items to a code, uint8 [ceil(bits / 8)], or to an item's, in one version of the index.
+        """The nearest `k` items to a code, uint8 [ceil(bits / 8)], or to an item's id, in one version of the index.
 
-        Only those within `radius`, if given.
+        If `radius` is given, only items within it.
 
         Raises:
-            UnknownItem: there is no item of this id.
-            CodesError: the filter cannot be met.
+            UnknownItem: there is no item with this id.
+            CodesError: the filter names a missing column.
         """
 
-        def ask(view: View) -> Found:
-            code = view.code_of(query) if isinstance(query, str) else query
+        def ask(snapshot: Snapshot) -> Found:
+            code = snapshot.code_of(query) if isinstance(query, str) else query
             if radius is None:
-                (hits,) = view.search(code[None], k=k, where=where)
+                (hits,) = snapshot.search(code[None], k=k, where=where)
             else:
-                (hits,) = view.search_radius(code[None], radius=radius, where=where, limit=k)
-            return Found(view.version.number, code, hits)
+                (hits,) = snapshot.search_radius(code[None], radius=radius, where=where, limit=k)
+            return Found(snapshot.version.number, code, hits)
 
         return self._index.read(ask)
 
     def find_code(self, id: str) -> NDArray[np.uint8] | None:
-        """The code of an item; None where there is no such item."""
+        """The code of an item; None if there is no such item."""
         try:
             return self._index.code_of(id)
         except UnknownItem:
@@ -110,7 +110,7 @@ class Library:
         self._write(lambda index: index.add(ids, codes, metadata=metadata, encoder_sha256=digest))
 
     def remove(self, id: str) -> None:
-        """Remove an item, which must be there."""
+        """Remove an existing item."""
         self._write(lambda index: index.remove([id]))
 
     def refresh(self) -> None:
@@ -118,7 +118,7 @@ class Library:
         with self._refreshing:
             self._index.refresh()
             self._count()
-        if self.fault and self._free() > self._free_when_full + ROOM:
+        if self.fault and self._free() > self._free_when_full + FREED_BYTES:
             self.fault = ""
 
     def _write(self, change: Callable[[Index], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Logs as one JSON object a line. What is logged is chosen by those who log: never an image, a code or a token."""
+"""Logs, one JSON object a line. Callers choose the fields: never an image, a code or a token."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def log(event: str, *, level: int = logging.INFO, failure: BaseException | None 
 
 
 def start_logs() -> None:
-    """Send everything that this process logs, warnings included, to standard error as JSON."""
+    """Write all logs of this process, including warnings, to standard error as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

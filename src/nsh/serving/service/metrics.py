@@ -1,4 +1,4 @@
-"""What Prometheus reads at /metrics. Every service counts in a registry of its own. Knows nothing of HTTP."""
+"""Metrics for Prometheus. Every service has its own registry. Knows nothing of HTTP."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.platform_collector import PlatformCollector

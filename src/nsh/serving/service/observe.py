@@ -1,7 +1,4 @@
-"""The outermost layer: every request gets an id, a line in the log, its counts, and headers that keep browsers strict.
-
-Knows nothing of what is answered.
-"""
+"""The outermost middleware: gives every request an id, a log line, metrics and security headers. Knows no route."""
 
 import re
 import time
@@ -18,7 +15,7 @@ from nsh.serving.service.metrics import Metrics
 from nsh.serving.service.problems import Problem, respond
 
 RECORD = "nsh.record"
-PROBES = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines
+PROBES = ("/healthz", "/readyz", "/metrics")  # requested every few seconds by monitoring
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -36,13 +33,13 @@ _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 @dataclass
 class Record:
-    """What the log says about one request; layers below fill it in."""
+    """The log record of one request; inner layers fill it in."""
 
     request_id: str
-    method: str  # one of METHODS, or "other": clients invent methods, and each would be a time series of its own
+    method: str  # one of METHODS, or "other": otherwise each invented method would be a time series
     status: int = 0
     bytes_in: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
     start: float = field(default_factory=time.perf_counter)
 
 
@@ -60,13 +57,13 @@ class Observe:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and tell of it."""
+        """Pass the request on, count it and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         method = scope["method"] if scope["method"] in METHODS else "other"
         record = Record(_request_id(scope), method)
-        # whoever is asked by GET is asked by HEAD too; the server leaves the body out
+        # routes answer HEAD as they answer GET; the server drops the body
         scope = {**scope, RECORD: record, "method": "GET" if method == "HEAD" else scope["method"]}
 
         async def send_observed(message: Message) -> None:
@@ -88,9 +85,9 @@ class Observe:
                 problem = Problem("internal", "this is the service's fault: its log has the request's id")
                 await respond(problem, request_id=record.request_id)(scope, receive, send_observed)
         finally:
-            self._tell(scope, record)
+            self._log(scope, record)
 
-    def _tell(self, scope: Scope, record: Record) -> None:
+    def _log(self, scope: Scope, record: Record) -> None:
         seconds = time.perf_counter() - record.start
         route = getattr(scope.get("route"), "path", "none")
         status = record.status or 499  # the client went away
@@ -106,7 +103,7 @@ class Observe:
             status=status,
             milliseconds=round(seconds * 1000, 1),
             bytes_in=record.bytes_in,
-            **record.facts,
+            **record.fields,
         )
 
 

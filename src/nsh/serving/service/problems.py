@@ -1,7 +1,4 @@
-"""Errors as RFC 9457 problem documents: one list of what can go wrong, one form in which it is told.
-
-Knows nothing of what was asked for.
-"""
+"""Errors as RFC 9457 problem documents: one list of kinds, one response format. Knows no route."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +14,7 @@ LONGEST_DETAIL = 500  # characters; some of it may be the client's own
 
 
 class Kind(NamedTuple):
-    """What all problems of one name share."""
+    """The status and title of all problems of one kind."""
 
     status: int
     title: str
@@ -77,7 +74,7 @@ class Problem(Exception):
 
 
 def problem_of(error: IndexUnusable) -> Problem:
-    """What an index that cannot be read or changed means to a client."""
+    """The problem for an index that cannot be read or changed."""
     return Problem(_OF_THE_INDEX.get(type(error), "not-ready"), str(error))
 
 

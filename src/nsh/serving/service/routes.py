@@ -1,4 +1,4 @@
-"""What anyone may ask: codes, nearest items, thumbnails, and how the service is."""
+"""Routes that need no token: codes, nearest items, thumbnails, information and probes."""
 
 from asyncio import get_running_loop
 from typing import Annotated, Any
@@ -45,15 +45,15 @@ router = APIRouter(responses=PROBLEMS)
 
 
 def service_of(request: Request) -> Service:
-    """The service that this request asks."""
+    """The service of this request's application."""
     service: Service = request.app.state.service
     return service
 
 
 async def receive_images(request: Request, *, limit: int) -> list[Upload]:
-    """The images of the request's body, noted in its log line by their number alone."""
+    """Read the images of the request's body; the log line gets their number."""
     uploads = await read_images(request.headers.get("content-type", ""), request.stream(), limit=limit)
-    record_of(request.scope).facts["images"] = len(uploads)
+    record_of(request.scope).fields["images"] = len(uploads)
     return uploads
 
 
@@ -86,7 +86,7 @@ async def search(
 ) -> Response:
     """The items nearest to an image, a code or an item: the nearest `k`, or all within `radius`, or both.
 
-    Without `k` there are 10, or with a radius up to 1000.
+    Without `k` there are 10, or up to 1000 with a radius.
     """
     service = service_of(request)
     if (column is None) != (value is None):
@@ -100,7 +100,7 @@ async def search(
         )
     except UnknownItem as error:
         raise Problem("not-found", "the index has no item with this id") from error
-    except IndexUnusable:  # for the handler of all of them
+    except IndexUnusable:  # the application's handler answers it
         raise
     except CodesError as error:  # no item has this column
         raise Problem("invalid", str(error)) from error
@@ -115,7 +115,7 @@ async def search(
 
 
 async def _find_query(request: Request, service: Service) -> NDArray[np.uint8] | str:
-    """A code, or the id of an item."""
+    """The query: a code, or the id of an item."""
     if media_type(request.headers.get("content-type", "")) != JSON:
         uploads = await receive_images(request, limit=1)
         (outcome,) = await service.batcher.encode([uploads[0].content])
@@ -134,7 +134,7 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
     """The code of an item.
 
     Raises:
-        Problem: the index has none with this id.
+        Problem: the index has no item with this id.
     """
     code = await get_running_loop().run_in_executor(service.searchers, service.library.find_code, id)
     if code is None:
@@ -144,10 +144,10 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
 
 @router.get("/v1/thumbnail", responses={200: {"content": {"image/webp": {}}}}, response_class=Response)
 async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_length=schemas.MAX_TEXT)]) -> Response:
-    """A small picture of an item, where the service was given the images."""
+    """A thumbnail of an item, if the service has the images."""
     service = service_of(request)
     try:
-        content = await get_running_loop().run_in_executor(service.painters, service.picture, id)
+        content = await get_running_loop().run_in_executor(service.thumbnailers, service.picture, id)
     except UnreadableImage as error:
         raise Problem("unreadable-image", str(error)) from error
     if content is None:
@@ -157,7 +157,7 @@ async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_l
 
 @router.get("/v1/info", responses={200: {"model": schemas.Info}})
 async def info(request: Request) -> Response:
-    """What is served, and what one request may ask."""
+    """The encoder, the index, and the limits of one request."""
     service = service_of(request)
     settings, contract = service.settings, service.encoder.contract
     return answers.reply(
@@ -186,13 +186,13 @@ async def info(request: Request) -> Response:
 
 @router.get("/healthz", response_class=PlainTextResponse)
 async def healthz() -> Response:
-    """Whether the process answers at all."""
+    """Whether the process answers."""
     return PlainTextResponse("ok\n")
 
 
 @router.get("/readyz", response_class=PlainTextResponse)
 async def readyz(request: Request) -> Response:
-    """Whether it should be sent requests."""
+    """Whether the service should get requests."""
     if fault := service_of(request).fault:
         raise Problem("not-ready", fault)
     return PlainTextResponse("ready\n")
@@ -200,6 +200,6 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
-    """Prometheus' text format."""
+    """Metrics in Prometheus' text format."""
     text = service_of(request).metrics.text()
     return Response(text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

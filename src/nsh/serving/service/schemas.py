@@ -1,4 +1,4 @@
-"""The documents that clients send and get: checked on the way in, documented by OpenAPI on the way out."""
+"""The documents of requests and answers: requests are checked, answers are documented by OpenAPI."""
 
 from typing import Annotated, Any
 

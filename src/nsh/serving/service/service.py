@@ -1,4 +1,4 @@
-"""What a running service holds, opened before it listens. Knows nothing of HTTP."""
+"""The encoder, the index and the thread pools of a running service. Knows nothing of HTTP."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -21,29 +21,29 @@ THUMBNAILS_KEPT = 1024  # some 10 kB each
 
 
 class Service:
-    """The encoder, the index, and the threads that work on them."""
+    """The encoder, the index, and their thread pools."""
 
     def __init__(self, settings: Settings) -> None:
-        """Open everything and try the encoder once.
+        """Open encoder and index, and run the encoder once.
 
         Raises:
             CodesError: encoder or index cannot be opened, or do not belong together.
-            ConfigError: the device is not to be had.
+            ConfigError: the device is not available.
         """
         self.settings = settings
         self.metrics = Metrics()
         self.encoder = Encoder(settings.model, threads=1, device=settings.device)
         self.library = Library(settings.index, self.encoder, self.metrics)
         size = self.encoder.contract.image_size
-        self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow: not a client's to wait for
+        self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow, so no client waits for it
         encode = ImageEncoder(self.encoder, max_pixels=settings.max_pixels, metrics=self.metrics)
-        # one lane more than cores: a lane that waits for its outcome to be told leaves its core to another
-        self.batcher = Batcher(encode, lanes=settings.threads + 1, batch=settings.batch)
+        # one worker more than cores: another one uses the core while a worker waits for its results to be passed on
+        self.batcher = Batcher(encode, workers=settings.threads + 1, batch=settings.batch)
         self.searchers = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
-        self.painters = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
+        self.thumbnailers = ThreadPoolExecutor(settings.threads, thread_name_prefix="thumbnail")
         self.writers = ThreadPoolExecutor(1, thread_name_prefix="write")
-        self._fault = ""  # why the index cannot be followed
-        self._paint = lru_cache(maxsize=THUMBNAILS_KEPT)(self._draw)
+        self._fault = ""  # why the index cannot be refreshed
+        self._thumbnail = lru_cache(maxsize=THUMBNAILS_KEPT)(self._draw)
 
     @property
     def fault(self) -> str:
@@ -51,7 +51,7 @@ class Service:
         return self._fault or self.library.fault
 
     def picture(self, id: str) -> bytes | None:
-        """The thumbnail of an item; None where there is no such item, or no such file under the root of images.
+        """The thumbnail of an item; None if there is no such item, or no such file below the root of images.
 
         Raises:
             UnreadableImage: the file cannot be decoded.
@@ -63,28 +63,28 @@ class Service:
         if path is None:
             return None
         status = path.stat()
-        return self._paint(path, status.st_mtime_ns, status.st_size)
+        return self._thumbnail(path, status.st_mtime_ns, status.st_size)
 
     def _draw(self, path: Path, changed: int, length: int) -> bytes:
-        """Draw anew what has changed: the time and the length are the cache's to know."""
+        """Make a thumbnail; `changed` and `length` are in the cache's key, so that a changed file has a new one."""
         return thumbnail(path, size=THUMBNAIL_PIXELS, max_pixels=self.settings.max_pixels)
 
     async def follow(self) -> None:
-        """Keep to the newest version of the index, whoever writes it, until cancelled."""
+        """Refresh the index regularly, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self.settings.refresh)
             try:
                 await loop.run_in_executor(self.writers, self.library.refresh)
-            except Exception as error:  # what was opened is still searched; the next look may find it mended
+            except Exception as error:  # the opened version is still searched; a later refresh may succeed
                 log("refresh failed", level=40, failure=error)
                 self._fault = f"the index cannot be read again: {error}"
             else:
                 self._fault = ""
 
     def close(self) -> None:
-        """Wait for what is in work."""
+        """Wait for running work, and end the threads."""
         with suppress(Exception):
             self.batcher.close()
-        for pool in (self.searchers, self.painters, self.writers):
+        for pool in (self.searchers, self.thumbnailers, self.writers):
             pool.shutdown()

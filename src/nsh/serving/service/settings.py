@@ -1,4 +1,4 @@
-"""What a person may set about the service, checked before anything is opened. Knows nothing of HTTP."""
+"""The service's settings, checked before anything is opened. Knows nothing of HTTP."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,10 +26,10 @@ _HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where things are, and how much one client may ask.
+    """Paths, host names, threads, and the limits of requests.
 
-    Memory that requests can hold is bounded by `queue` x `max_body` for what arrives, and `threads` + 1 times a few
-    copies of `max_pixels` x 4 bytes for what is decoded.
+    The memory of requests is at most `queue` x `max_body` for bodies, and `threads` + 1 times a few copies of
+    `max_pixels` x 4 bytes for decoded images.
     """
 
     model: Path  # encoder.onnx
@@ -42,11 +42,11 @@ class Settings:
     max_body: int = 16 * MIB  # bytes of one request
     max_pixels: int = 25_000_000  # width x height of one image
     max_images: int = 16  # in one request
-    queue: int = 64  # requests in work or waiting; the next one is told to come again
-    timeout: float = 30.0  # seconds that one request may take, arrival included
-    keep_alive: int = 75  # seconds that a connection may be idle: longer than balancers keep theirs, mostly 60
-    allowed_hosts: tuple[str, ...] = ()  # what clients may call the service besides its own names; see admission.Hosts
-    refresh: float = 2.0  # seconds between two looks for a newer version of the index
+    queue: int = 64  # requests in progress or waiting; further ones get 503 with Retry-After
+    timeout: float = 30.0  # seconds that one request may take, including its arrival
+    keep_alive: int = 75  # seconds that a connection may be idle: longer than a load balancer's, mostly 60
+    allowed_hosts: tuple[str, ...] = ()  # host names besides the service's own; see admission.Hosts
+    refresh: float = 2.0  # seconds between two checks for a newer version of the index
 
     def __post_init__(self) -> None:
         """Check every value.

@@ -1,6 +1,6 @@
-"""What a client sends: one image as the body, or several as multipart/form-data, taken apart as it arrives.
+"""Uploaded images: one as the body, or several as multipart/form-data, parsed as they arrive.
 
-Nothing is written to disk. The size of the body is the middleware's to watch. Knows nothing of what images are for.
+Uploads stay in memory; the middleware limits the size of the body. Knows nothing of the use of images.
 """
 
 from collections.abc import AsyncIterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
-FIELDS = 64  # parts of a form that are no files
+FIELDS = 64  # allowed parts of a form that are no files
 
 
 class Upload(NamedTuple):
-    """One image file; `name` is what the client called it, if it did."""
+    """One image file; `name` is its file name in the form, if any."""
 
     name: str | None
     content: bytes
@@ -66,7 +66,7 @@ async def _read_form(content_type: str, stream: AsyncIterator[bytes], *, limit: 
 
 
 class _Form:
-    """Gathers the parts that are files; parts without a file name, up to `FIELDS`, are passed over and not kept."""
+    """Collects the parts that are files; up to `FIELDS` other parts are ignored."""
 
     def __init__(self, limit: int) -> None:
         self.uploads: list[Upload] = []

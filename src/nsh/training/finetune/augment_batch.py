@@ -1,9 +1,9 @@
-"""MoCo v2's augmentation of a whole batch, every view in its own way, where the batch lies.
+"""MoCo v2's augmentation of a whole batch on the batch's device; every view has its own parameters.
 
-The same operations as in `nsh.training.augment`, whose pixels they meet to a few levels (the blur is a true Gaussian
-there approximated, the hue is turned without rounding saturation to bytes). Pixels are whole numbers of 0 to 255 after
-every operation, as Pillow's are, and weights have 16 binary places, so that products and sums of both are exact in
-float32: a view does not depend on the batch that it is made in, nor on threads. It draws nothing, and knows no file.
+The operations are those of `nsh.training.augment`. Pixels differ from its pixels by a few levels: the blur is an exact
+Gaussian where Pillow approximates one, and the hue is shifted without rounding the saturation to bytes. After every
+operation pixels are whole numbers of 0 to 255, as Pillow's are. Weights have 16 binary places, so that all products and
+sums are exact in float32, and a view does not depend on its batch or on threads. Draws no random number; knows no file.
 """
 
 import math
@@ -15,33 +15,33 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nsh.training.augment import BLUR_SIGMA
-from nsh.training.finetune.draws import OPERATIONS, Draws
-from nsh.training.finetune.source import send
+from nsh.training.finetune.augmentations import OPERATIONS, Augmentations
+from nsh.training.finetune.image_reader import send
 
 AT_ONCE = {"cpu": 16, "cuda": 256}
-"""Views made at once: as many as a processor's cache holds; on a GPU, whose kernels take time to start, more."""
+"""Views made at once: as many as a processor's cache holds; more on a GPU, where each kernel takes time to start."""
 
-_UNIT = 65_536.0  # what a weight of 1 counts: 255 times as much is below 2 ** 24, the last whole number of float32
+_UNIT = 65_536.0  # the integer for a weight of 1; 255 times it is below 2 ** 24, where float32 is exact
 _LUMA = (19_595, 38_470, 7_471)  # of red, green and blue, in `_UNIT`, as Pillow's; ITU-R BT.601
-_REACH = math.ceil(5 * BLUR_SIGMA[1])  # pixels, beyond which a Gaussian is less than half a unit
+_REACH = math.ceil(5 * BLUR_SIGMA[1])  # in pixels; further away a Gaussian is less than half a unit
 
 
-def augment(squares: Tensor, drawn: Draws, *, size: int) -> Tensor:
-    """The views that were drawn, uint8 [n, size, size, 3], of squashed images, uint8 [n, side, side, 3]."""
-    count = AT_ONCE[squares.device.type]
-    boxes, amounts = send(drawn.boxes, squares.device), send(drawn.amounts, squares.device)
-    tensors = zip(*(torch.split(tensor, count) for tensor in (squares, boxes, amounts)), strict=True)
-    steps = np.split(drawn.steps, range(count, len(squares), count))
+def augment(decoded: Tensor, drawn: Augmentations, *, size: int) -> Tensor:
+    """The views, uint8 [n, size, size, 3], of decoded and squashed images, uint8 [n, side, side, 3]."""
+    count = AT_ONCE[decoded.device.type]
+    boxes, amounts = send(drawn.boxes, decoded.device), send(drawn.amounts, decoded.device)
+    tensors = zip(*(torch.split(tensor, count) for tensor in (decoded, boxes, amounts)), strict=True)
+    steps = np.split(drawn.steps, range(count, len(decoded), count))
     return torch.cat([_make(*part, steps=some, size=size) for part, some in zip(tensors, steps, strict=True)])
 
 
-def _make(squares: Tensor, boxes: Tensor, amounts: Tensor, *, steps: NDArray[np.int8], size: int) -> Tensor:
-    side = squares.shape[1]
+def _make(decoded: Tensor, boxes: Tensor, amounts: Tensor, *, steps: NDArray[np.int8], size: int) -> Tensor:
+    side = decoded.shape[1]
     across = _weigh(boxes[:, 0], boxes[:, 2], side=side, size=size)
     down = _weigh(boxes[:, 1], boxes[:, 3], side=side, size=size)
-    views = _mix(squares.permute(0, 1, 3, 2).float(), across, down)
+    views = _mix(decoded.permute(0, 1, 3, 2).float(), across, down)
     plan = [(number, np.flatnonzero(column == number)) for column in steps.T for number in range(len(OPERATIONS))]
-    together = send(np.concatenate([rows for _, rows in plan]), squares.device)
+    together = send(np.concatenate([rows for _, rows in plan]), decoded.device)
     rows = torch.split(together, [len(rows) for _, rows in plan])
     for (number, _), chosen in zip(plan, rows, strict=True):
         if len(chosen):
@@ -53,7 +53,7 @@ def _make(squares: Tensor, boxes: Tensor, amounts: Tensor, *, steps: NDArray[np.
 
 
 def _mix(views: Tensor, across: Tensor, down: Tensor) -> Tensor:
-    """Weigh columns of pixels [n, h, 3, w] by `across` [n, S, w], then rows by `down` [n, S, h], to [n, S, 3, S]."""
+    """Weight columns of pixels [n, h, 3, w] by `across` [n, S, w], then rows by `down` [n, S, h], to [n, S, 3, S]."""
     count, height, _, width = views.shape
     size = across.shape[1]
     mixed = _to_bytes(torch.bmm(views.reshape(count, height * 3, width), across.mT))
@@ -61,10 +61,10 @@ def _mix(views: Tensor, across: Tensor, down: Tensor) -> Tensor:
 
 
 def _weigh(low: Tensor, high: Tensor, *, side: int, size: int) -> Tensor:
-    """How much each pixel of a line counts in each pixel of a view, [n, size, side]: Pillow's bilinear filter.
+    """The weight of each pixel of a line in each pixel of a view, [n, size, side]: Pillow's bilinear filter.
 
-    A triangle around the place of the view's pixel, as wide as it is where the crop shrinks: antialiased. The crop goes
-    from `low` to `high` [n], shares of the line, and may be larger or smaller than the view.
+    The filter is a triangle around the view's pixel; it widens as the crop shrinks, so that views are antialiased. The
+    crop goes from `low` to `high` [n], shares of the line, and may be larger or smaller than the view.
     """
     places = (torch.arange(size, device=low.device) + 0.5) / size
     centres = side * (low[:, None] + places * (high - low)[:, None])
@@ -74,17 +74,17 @@ def _weigh(low: Tensor, high: Tensor, *, side: int, size: int) -> Tensor:
 
 
 def _normalise(weights: Tensor) -> Tensor:
-    """Whole numbers [n, i, j] to parts of the sum over j, which in whole numbers is the same in any order."""
+    """Divide whole numbers [n, i, j] by their sum over j, which is exact in any order of summation."""
     return (weights * _UNIT / weights.sum(dim=2, keepdim=True)).round() / _UNIT
 
 
 def _to_bytes(mixed: Tensor) -> Tensor:
-    """To the nearest whole number, halves upwards, in place."""
+    """Round to the nearest whole number, halves upwards, in place."""
     return mixed.add_(0.5).floor_()
 
 
 def _blur(views: Tensor, sigma: Tensor) -> Tensor:
-    """A Gaussian; beyond the border the outermost pixels go on."""
+    """Blur by a Gaussian; the border pixels are repeated outside the image."""
     size = views.shape[1]
     pixels = torch.arange(-_REACH, size + _REACH, device=views.device)
     distances = (pixels - torch.arange(size, device=views.device)[:, None]).float()
@@ -103,7 +103,7 @@ def _weigh_colours(views: Tensor) -> Tensor:
 
 
 def _blend(start: Tensor | float, views: Tensor, amount: Tensor) -> Tensor:
-    """From `start` (amount 0) to `views` (1) and beyond, cut to bytes as Pillow does."""
+    """Interpolate from `start` (amount 0) to `views` (1), or extrapolate, and clip to bytes as Pillow does."""
     return (start + amount * (views - start)).clamp_(0, 255).floor_()
 
 
@@ -114,7 +114,7 @@ def _change_contrast(views: Tensor, amount: Tensor) -> Tensor:
 
 
 def _turn_hue(views: Tensor, amount: Tensor) -> Tensor:
-    """Turn colours around the circle of hues, largest and smallest channel staying what they are."""
+    """Shift the hue; the largest and the smallest channel keep their values."""
     red, green, blue = torch.split(views, 1, dim=2)
     high, low = views.amax(dim=2, keepdim=True), views.amin(dim=2, keepdim=True)
     spread = high - low

@@ -1,4 +1,4 @@
-"""Epoch after epoch of a fine-tuning run: steps, validation, checkpoints, the end. Knows no method and no data set."""
+"""The epochs of a fine-tuning run: steps, validation, checkpoints, the end. Knows no method and no data set."""
 
 import time
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from nsh.system.progress import Progress
 from nsh.training.finetune.gather import agree, gather
 from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard
-from nsh.training.finetune.run import Run
+from nsh.training.finetune.state import FineTuningState
 from nsh.training.finetune.stop import Stop
-from nsh.training.steps import bit_balance
+from nsh.training.state import bit_balance
 
 WATCHED = 512
-"""Clean images, at most, whose bits are counted after an epoch."""
+"""Largest number of clean images whose bit balance is computed after an epoch."""
 
 
 @dataclass(kw_only=True)
 class Epochs:
-    """The epochs that are left of a run."""
+    """The remaining epochs of a run."""
 
-    run: Run
+    state: FineTuningState
     images: TrainingImages
     schedule: Schedule
     seed: int
@@ -33,46 +33,46 @@ class Epochs:
     saved: float = field(default_factory=time.monotonic)
 
     def go_on(self, report: Report, *, progress: Progress) -> None:
-        """Train to the last epoch, or until `patience` is over."""
-        position, batch = self.run.position, self.schedule.batch
+        """Train until the last epoch, or until `patience` is exceeded."""
+        position, batch = self.state.position, self.schedule.batch
         for record in position.records:
             report(record)
-        training, held_out = hold_out(len(self.images.ids), count=self.run.recipe.held_out, seed=self.seed)
+        training, held_out = hold_out(len(self.images.ids), count=self.state.recipe.held_out, seed=self.seed)
         left = (self.schedule.epochs - position.epoch) * (len(training) // batch) - position.step
         ticks = iter(progress(range(left), desc="train", total=left))
         while not self._is_over():
             self._train(self._draw_batches(training)[position.step :], ticks)
             better = position.finish_epoch(self._describe(held_out))
             if better:
-                self.run.save_best()
+                self.state.save_best()
             self._save()
             report(position.records[-1])
-        next(ticks, None)  # past the last step, so that a bar ends its line
-        self.run.finish()
+        next(ticks, None)  # past the last step, so that the progress bar ends its line
+        self.state.finish()
 
     def _is_over(self) -> bool:
-        position, patience = self.run.position, self.run.recipe.patience
+        position, patience = self.state.position, self.state.recipe.patience
         waited = position.epoch - 1 - position.best_epoch
-        impatient = patience is not None and self.run.recipe.held_out > 0 and waited >= patience
+        impatient = patience is not None and self.state.recipe.held_out > 0 and waited >= patience
         return position.epoch >= self.schedule.epochs or (impatient and position.epoch > 0)
 
     def _draw_batches(self, training: Rows) -> list[Rows]:
-        """Of pairs of the images in `training`, for this epoch."""
-        partners, epoch = self.run.module.objective.partners, self.run.position.epoch
+        """This epoch's batches of pairs of the images in `training`."""
+        partners, epoch = self.state.module.objective.partners, self.state.position.epoch
         return draw_batches(training, partners=partners, batch=self.schedule.batch, seed=self.seed, epoch=epoch)
 
     def _train(self, batches: list[Rows], ticks: Iterator[int]) -> None:
-        position = self.run.position
-        self.run.module.train()
+        position = self.state.position
+        self.state.module.train()
         for views in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=position.epoch):
-            position.add(self.run.step(views, seed=self.seed))
+            position.add(self.state.step(views, seed=self.seed))
             next(ticks, None)
             self._pause()
-        self.run.settle()
+        self.state.settle()
 
     def _describe(self, held_out: Rows) -> dict[str, float]:
-        """The record of the epoch that ends."""
-        position = self.run.position
+        """The record of the finished epoch."""
+        position = self.state.position
         record = {"epoch": position.epoch + 1, **position.means()}
         with self._looking():
             if len(held_out):
@@ -82,31 +82,31 @@ class Epochs:
         return record
 
     def _validate(self, held_out: Rows) -> float:
-        """Mean loss of the held-out images, in the same batches, pairs and views every time."""
+        """Mean loss of the held-out images, with the same batches, pairs and views every time."""
         losses, generator = [], np.random.default_rng(self.seed)
-        pairs = pair(held_out, partners=self.run.module.objective.partners, generator=generator)
+        pairs = pair(held_out, partners=self.state.module.objective.partners, generator=generator)
         batches = cut_batches(pairs, batch=self.schedule.batch)
         for views in self.images.read_pairs(self._own(batches), seed=self.seed, epoch=0):
-            losses.append(self.run.measure(views))
-            if agree(self.stop.asked, device=self.run.fabric.device):
+            losses.append(self.state.held_out_loss(views))
+            if agree(self.stop.asked, device=self.state.fabric.device):
                 break
-        loss: float = self.run.fabric.broadcast(float(np.mean(losses)))  # what is decided by it is decided alike
+        loss: float = self.state.fabric.broadcast(float(np.mean(losses)))  # so that all ranks decide alike
         return loss
 
     def _balance(self) -> float:
-        """How evenly the bits are used on clean images, spread evenly over all that there are."""
-        count, ranks = len(self.images.ids), self.run.fabric.world_size
+        """The bit balance on clean images, evenly spaced among all."""
+        count, ranks = len(self.images.ids), self.state.fabric.world_size
         rows = np.arange(count)[:: -(-count // WATCHED)]
         rows = rows[: len(rows) // ranks * ranks]
         batches = [rows[start : start + self.schedule.batch] for start in range(0, len(rows), self.schedule.batch)]
-        embed, device = self.run.module.embed, self.run.fabric.device
+        embed, device = self.state.module.embed, self.state.fabric.device
         parts = [gather(embed(pixels.to(device))) for pixels in self.images.read_clean(self._own(batches))]
-        return bit_balance(self.run.module.objective.head, torch.cat(parts))
+        return bit_balance(self.state.module.objective.head, torch.cat(parts))
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Without gradients, in evaluation mode; the objective, which may count or draw, is afterwards as before."""
-        module = self.run.module
+        """Evaluate without gradients; afterwards the objective, which may count or draw, has its former state."""
+        module = self.state.module
         before = {name: value.clone() for name, value in module.objective.state_dict().items()}
         module.eval()
         try:
@@ -116,17 +116,17 @@ class Epochs:
             module.objective.load_state_dict(before)
 
     def _own(self, batches: list[Rows]) -> list[Rows]:
-        fabric = self.run.fabric
+        fabric = self.state.fabric
         return [shard(rows, rank=fabric.global_rank, ranks=fabric.world_size) for rows in batches]
 
     def _pause(self) -> None:
-        """Between two steps: write a checkpoint if it is time for one, and end if SIGTERM has come to any rank."""
-        if agree(self.stop.asked, device=self.run.fabric.device):
+        """Between two steps: write a checkpoint if it is due, and end if any rank has received SIGTERM."""
+        if agree(self.stop.asked, device=self.state.fabric.device):
             self._save()
             self.stop.hand_on()
-        if time.monotonic() - self.saved >= 60 * self.run.recipe.checkpoint_minutes:
+        if time.monotonic() - self.saved >= 60 * self.state.recipe.checkpoint_minutes:
             self._save()
 
     def _save(self) -> None:
-        self.run.save()
+        self.state.save()
         self.saved = time.monotonic()

@@ -1,4 +1,4 @@
-"""A rank's device and its connection to the others, by Lightning's Fabric. It knows nothing of what they compute."""
+"""A rank's device and its connection to the other ranks, by Lightning's Fabric. Knows no network and no loss."""
 
 import logging
 import re
@@ -18,7 +18,7 @@ _BROKEN = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe",
 
 
 def open_fabric(device: str) -> Fabric:
-    """This rank's device, and its connection to the others where there are any."""
+    """Open this rank's device, and its connection to the other ranks if there are any."""
     kind, _, index = device.partition(":")
     ranks = count_ranks()
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # without its greetings
@@ -40,7 +40,7 @@ def open_fabric(device: str) -> Fabric:
 
 @contextmanager
 def naming_lost_ranks() -> Iterator[None]:
-    """Say in one sentence that another rank has ended, where torch says how its connection broke.
+    """Turn torch's error about a broken connection into the one sentence that another rank has ended.
 
     Raises:
         TrainingError: another rank has ended.

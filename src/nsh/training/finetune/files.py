@@ -1,4 +1,4 @@
-"""Training images as the data set has them: read by an id, decoded by threads. Knows neither data sets nor networks."""
+"""Training images as the data set has them, read by their ids. Knows no data set and no network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ class ImageFiles:
     """The training images, in the order of the data's rows.
 
     Attributes:
-        ids: of all of them.
-        digest: of the split that they are the training part of: other images have another one.
+        ids: the ids of all images.
+        digest: the digest of the split whose training part they are.
         load: gives the image of an id.
         size: S, pixels a side of what the network sees.
         resample: name of Pillow's filter.
@@ -31,7 +31,7 @@ class ImageFiles:
     workers: int
 
     def take(self, rows: Rows) -> Self:
-        """The images in some of the rows alone, in the order of `rows`, int64 [m]."""
+        """The images in `rows`, int64 [m], in that order."""
         return replace(self, ids=[self.ids[row] for row in rows])
 
     def read(self, row: int) -> Image.Image:

@@ -1,8 +1,8 @@
-"""One batch spread over several processes ("ranks"), put together again with its gradients. Knows no network.
+"""Gathers the embeddings of a batch from several processes ("ranks"), with their gradients. Knows no network.
 
-Every rank computes the whole loss, of all embeddings: the sorted list, the negatives and the head's batch
-normalisation span the global batch for any objective, and none knows of ranks. That costs the heads' work once a rank,
-which is nothing beside the backbone's.
+Every rank computes the whole loss of all embeddings. So the sorted list, the negatives and the head's batch
+normalisation span the global batch for any objective, and no objective knows ranks. Each rank repeats the heads' work,
+which is small beside the backbone's.
 """
 
 from typing import Any
@@ -19,19 +19,19 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> Tensor:
-        """The sum of what all ranks would send: their losses are the same, so it is this rank's, that many times.
+        """The sum of all ranks' gradients: their losses are equal, so it is this rank's times the number of ranks.
 
-        Averaging gradients over the ranks, as DistributedDataParallel does, then gives the gradient of the one loss:
-        each rank's part of the backbone's, and the heads', which every rank has whole.
+        DistributedDataParallel averages gradients over the ranks. The average is then the gradient of the one loss, for
+        the backbone, of which each rank has a part, and for the heads, which every rank has whole.
         """
         start = distributed.get_rank() * context.share
         return gradients[0][start : start + context.share] * distributed.get_world_size()
 
 
 def gather(own: Tensor) -> Tensor:
-    """The tensors of all ranks, [n, ...] each, behind one another in the order of the ranks: [ranks * n, ...].
+    """Concatenate the tensors of all ranks, [n, ...] each, in the order of the ranks: [ranks * n, ...].
 
-    It may be differentiated where every rank computes the same loss from what is returned.
+    The result can be differentiated if every rank computes the same loss from it.
     """
     if not distributed.is_initialized():
         return own
@@ -40,7 +40,7 @@ def gather(own: Tensor) -> Tensor:
 
 
 def agree(wish: bool, *, device: torch.device) -> bool:
-    """Whether any rank wishes it."""
+    """Whether `wish` is true on any rank."""
     if not distributed.is_initialized():
         return wish
     wishes = torch.tensor(int(wish), device=device)

@@ -1,7 +1,7 @@
-"""Pixels of a batch for the network: two views of each image drawn anew in every epoch, and clean images.
+"""Pixels of a batch for the network: two views of each image, new in every epoch, and clean images.
 
-Images are decoded once, into a store; views are made of its squares on the device where the network is. They depend on
-(seed, row, epoch) alone, not on order, workers or ranks. It does not know data sets nor what becomes of the pixels.
+Images are decoded once, into a cache. Views are made from them on the network's device. A view depends on (seed, row,
+epoch) alone, not on order, workers or ranks. Knows no data set and no use of the pixels.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,14 +20,14 @@ from nsh.core.preprocess import to_input
 from nsh.system.progress import Progress
 from nsh.system.threads import map_in_threads
 from nsh.training.finetune.augment_batch import augment
-from nsh.training.finetune.draws import draw_views
+from nsh.training.finetune.augmentations import draw_views
 from nsh.training.finetune.files import ImageFiles
+from nsh.training.finetune.image_cache import begin_cache, fill_cache, name_cache, open_cache
+from nsh.training.finetune.image_reader import ImageReader, open_reader, send
 from nsh.training.finetune.order import Rows
-from nsh.training.finetune.source import Source, open_source, send
-from nsh.training.finetune.store import begin_store, fill_store, name_store, open_store
 
 Pair = tuple[Tensor, Tensor, Tensor]
-"""Rows int64 [n], and two views, uint8 [n, S, S, 3] each: of these images, and of those that they are paired with."""
+"""Rows int64 [n]; a view of each of these images and a view of each one's partner, uint8 [n, S, S, 3] each."""
 T = TypeVar("T")
 
 
@@ -38,46 +38,46 @@ class TrainingImages:
     Attributes:
         files: the images as the data set has them.
         sizes: int32 [n, 2], their width and height.
-        source: their squares.
+        reader: reads them decoded.
         device: where views are made.
     """
 
     files: ImageFiles
     sizes: NDArray[np.int32]
-    source: Source
+    reader: ImageReader
     device: torch.device
 
     @classmethod
     def prepare(cls, files: ImageFiles, *, cache: Path, fabric: Fabric, progress: Progress) -> Self:
-        """Make the store below `cache` together with the other ranks, or what it still lacks, and open it.
+        """Decode what is missing in the image cache below `cache`, together with the other ranks, and open it.
 
         Raises:
             DataError: an image cannot be read.
         """
-        folder = cache / name_store(files)
+        folder = cache / name_cache(files)
         if fabric.is_global_zero:
-            begin_store(files, folder)
+            begin_cache(files, folder)
         fabric.barrier()
-        fill_store(files, folder, rank=fabric.global_rank, ranks=fabric.world_size, progress=progress)
+        fill_cache(files, folder, rank=fabric.global_rank, ranks=fabric.world_size, progress=progress)
         fabric.barrier()
-        store = open_store(folder)
-        source = open_source(store, fabric.device, workers=files.workers)
-        return cls(files=files, sizes=store.sizes, source=source, device=fabric.device)
+        decoded = open_cache(folder)
+        reader = open_reader(decoded, fabric.device, workers=files.workers)
+        return cls(files=files, sizes=decoded.sizes, reader=reader, device=fabric.device)
 
     @property
     def ids(self) -> Sequence[str]:
-        """Of all images."""
+        """The ids of all images."""
         return self.files.ids
 
     def read_pairs(self, batches: Iterable[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
-        """For each of `batches`, int64 [n, 2], the views that belong to `epoch`, counted from 0, on the device.
+        """The views of each of `batches`, int64 [n, 2], in `epoch`, counted from 0, on the device.
 
-        The first is of the image in column 0, the second of the one in column 1, which mostly is the same.
+        The first view is of the image in column 0, the second of the image in column 1, which is mostly the same one.
         """
-        return _lead(self._draw_pairs(list(batches), seed=seed, epoch=epoch))
+        return _prefetch(self._draw_pairs(list(batches), seed=seed, epoch=epoch))
 
     def read_clean(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
-        """The images in each of `batches`, int64 [n], as the encoder sees them, uint8 [n, S, S, 3], from their files.
+        """Read the images in each of `batches`, int64 [n], from their files as the encoder does: uint8 [n, S, S, 3].
 
         Raises:
             DataError: an image cannot be read.
@@ -88,8 +88,8 @@ class TrainingImages:
 
     def _draw_pairs(self, batches: list[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
         views = [draw_views(self.sizes, seed=seed, epoch=epoch, view=view) for view in range(2)]
-        squares = self.source.read(rows.T.ravel() for rows in batches)
-        for rows, both in zip(batches, squares, strict=True):
+        decoded = self.reader.read(rows.T.ravel() for rows in batches)
+        for rows, both in zip(batches, decoded, strict=True):
             drawn = views[0].take(rows[:, 0]).join(views[1].take(rows[:, 1]))
             first, second = augment(both, drawn, size=self.files.size).chunk(2)
             yield send(rows[:, 0], self.device), first, second
@@ -98,8 +98,8 @@ class TrainingImages:
         return to_input(self.files.read(row), size=self.files.size, resample=self.files.resample)
 
 
-def _lead(items: Iterator[T]) -> Iterator[T]:
-    """Each item when the next one is begun: a GPU makes that one while this one's step is on its way to it."""
+def _prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Prefetch one item, so that a GPU makes batch i + 1 during step i."""
     held = list(islice(items, 1))
     for item in items:
         yield held.pop()

@@ -1,11 +1,11 @@
-"""The loop for methods that learn by gradient, on images: backbone and objective are trained together, end to end.
+"""The fine-tuning loop, for methods that learn by gradient: trains backbone and objective together on images.
 
-It is the other `nsh.objectives.base.Loop` beside `nsh.training.loop`, and knows no method, data set or tracker.
+It is the second `nsh.objectives.base.Loop`, besides `nsh.training.loop`, and knows no method, data set or tracker.
 The result depends on network, objective, images, schedule, recipe, seed, kind of device, threads and number of ranks.
 
-Validation needs no label: it is the objective itself, on images that are never trained on and whose two views are the
-same after every epoch. It is what is minimised, every method has one, and where it rises again the network has begun
-to learn the training images by heart. It says nothing of retrieval, so `keep: last` is there too.
+Validation needs no label: it is the objective on images that are never trained on, with the same two views after every
+epoch. Every method has an objective, and where this loss rises again the network overfits. It does not measure
+retrieval, so `keep: last` is possible too.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from torch import nn
 from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
-from nsh.training.checkpoint import Facts, collect_facts, fingerprint
+from nsh.training.checkpoint import Provenance, collect_provenance, fingerprint
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
 from nsh.training.finetune.files import ImageFiles
@@ -27,25 +27,24 @@ from nsh.training.finetune.images import TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.run import Run, describe_others
+from nsh.training.finetune.state import FineTuningState, describe_others
 from nsh.training.finetune.stop import Stop
 from nsh.training.reproducible import reproducible
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningLoop:
-    """A `nsh.objectives.base.Loop` that leaves the tuned network in place.
+    """A `nsh.objectives.base.Loop` that trains the network in place.
 
     Attributes:
-        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; what made the data's features.
-        images: all training images, among which the data's are.
+        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; it made the data's features.
+        images: all training images, which include the data's.
         recipe: how the network is trained.
-        cache: folder for partial state; of a finished run its last and its best weights stay there,
-            and below images/ the decoded images.
-        threads: of torch; results are equal only for equal threads.
+        cache: folder for checkpoints, the last and best weights of finished runs, and, below images/, decoded images.
+        threads: torch's threads; results are equal only for equal threads.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
-        say: gets a line where there is something to know.
+        say: gets lines for the user.
     """
 
     network: nn.Module
@@ -58,7 +57,7 @@ class FineTuningLoop:
     say: Callable[[str], None] = print
 
     def clear(self) -> None:
-        """Delete nothing, unlike the loop over cached views: the weights of a finished run took hours."""
+        """Keep all files, unlike the loop on cached views: the weights of a finished run took hours."""
 
     def __call__(
         self,
@@ -70,49 +69,49 @@ class FineTuningLoop:
         identity: Mapping[str, Any],
         report: Report,
     ) -> None:
-        """Minimise `objective` in network and objective by Adam, going on from the last checkpoint of this run.
+        """Minimise `objective` over network and objective by Adam, from the last checkpoint of this run.
 
         `report` gets one record an epoch: "epoch" from 1, the means of the objective's terms over its steps,
-        "held_out_loss" where images are held out, and "bit_balance" of the codes of some clean images. A resumed run
-        reports the epochs before the interruption again. On SIGTERM the step is finished, a checkpoint is written, and
-        the signal handed on.
+        "held_out_loss" if images are held out, and "bit_balance" of the codes of some clean images. A resumed run
+        reports its former epochs again. On SIGTERM the step is finished, a checkpoint is written, and the signal is
+        raised again.
 
         Raises:
-            TrainingError: too few images, data that does not say whose it is, or a rank was lost.
+            TrainingError: too few images, data without rows that are not all images, or a lost rank.
             ConfigError: the ranks cannot share a batch or the devices.
             DataError: an image cannot be read.
             NonFiniteLoss: names epoch, step and images.
         """
         files = self._select(data)
         self._check(len(files.ids), schedule=schedule)
-        facts = self._collect_facts(data, schedule=schedule, seed=seed, identity=identity)
-        folder = self.cache / fingerprint(facts)[:16]
+        provenance = self._collect_provenance(data, schedule=schedule, seed=seed, identity=identity)
+        folder = self.cache / fingerprint(provenance)[:16]
         with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
             images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
-            with Stop() as stop:  # not before: SIGTERM may end the decoding, which goes on where it was, at once
+            with Stop() as stop:  # not before: SIGTERM may end the decoding at once, which continues in the next run
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
-                run = Run(module, fabric, folder=folder, facts=facts)
-                if fabric.is_global_zero and not run.is_begun():
-                    for line in describe_others(folder, facts):
+                state = FineTuningState(module, fabric, folder=folder, provenance=provenance)
+                if fabric.is_global_zero and not state.is_begun():
+                    for line in describe_others(folder, provenance):
                         self.say(line)
-                run.resume()
-                epochs = Epochs(run=run, images=images, schedule=schedule, seed=seed, stop=stop)
+                state.resume()
+                epochs = Epochs(state=state, images=images, schedule=schedule, seed=seed, stop=stop)
                 epochs.go_on(report, progress=self.progress)
                 if self.recipe.keep == "best" and self.recipe.held_out:
-                    run.take_best()
+                    state.take_best()
         module.to("cpu")
 
-    def _collect_facts(
+    def _collect_provenance(
         self, data: TrainingData, *, schedule: Schedule, seed: int, identity: Mapping[str, Any]
-    ) -> Facts:
+    ) -> Provenance:
         settings = {"seed": seed, "threads": self.threads, "ranks": count_ranks()}
         where = {"device": self.device.partition(":")[0], "image_size": self.images.size}
-        recipe = {"resample": self.images.resample, "finetune": self.recipe.facts()}
-        return collect_facts({**asdict(schedule), **identity, **settings, **where, **recipe}, data, loop=__name__)
+        recipe = {"resample": self.images.resample, "finetune": self.recipe.identity()}
+        return collect_provenance({**asdict(schedule), **identity, **settings, **where, **recipe}, data, loop=__name__)
 
     def _select(self, data: TrainingData) -> ImageFiles:
-        """The data's images: those that a method has chosen, or all."""
+        """The data's images: those that the method has chosen, or all."""
         if data.rows is not None:
             return self.images.take(data.rows)
         if len(data.features) != len(self.images.ids):

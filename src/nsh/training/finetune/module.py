@@ -1,4 +1,4 @@
-"""A backbone and an objective as one module that is trained end to end. It knows no method, no image and no loop."""
+"""A backbone and an objective as one module that is trained end to end. Knows no method, image or loop."""
 
 from typing import Self
 
@@ -14,16 +14,16 @@ from nsh.training.finetune.recipe import Recipe
 
 
 class FineTuning(nn.Module):
-    """Any objective, behind a network that learns with it."""
+    """A network, and any objective on its embeddings, trained together."""
 
     def __init__(self, network: nn.Module, objective: Objective, *, recipe: Recipe, learning_rate: float) -> None:
-        """Take the parts as they are; both are trained in place.
+        """Join the two parts; both are trained in place.
 
         Args:
             network: images uint8 [n, S, S, 3] to embeddings float [n, d].
-            objective: of the embeddings.
+            objective: takes the embeddings.
             recipe: how the network is trained.
-            learning_rate: of the objective.
+            learning_rate: the objective's.
         """
         super().__init__()
         self.network = network.requires_grad_(True)
@@ -37,7 +37,7 @@ class FineTuning(nn.Module):
             network.compile()
 
     def forward(self, pair: Pair) -> dict[str, Tensor]:
-        """The objective's terms of the global batch, "loss" first, from this rank's part of it."""
+        """The objective's terms of the global batch, "loss" first, from this rank's part of the batch."""
         rows, first, second = pair
         views = self.embed(torch.cat([first, second])).chunk(2)
         first, second = (gather(view) for view in views)
@@ -45,14 +45,14 @@ class FineTuning(nn.Module):
             return self.objective.tune(gather(rows), first, second)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Embeddings [n, d], in the network's own precision, of this rank's images, uint8 [n, S, S, 3]."""
+        """Embeddings float32 [n, d] of this rank's images, uint8 [n, S, S, 3], computed in the recipe's precision."""
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
             embeddings: Tensor = self.network(images)
         return embeddings.float() if bf16 else embeddings
 
     def make_optimiser(self) -> torch.optim.Optimizer:
-        """Adam, as the paper has it, with a rate each for network and objective."""
+        """Adam, as in the paper, with separate learning rates for network and objective."""
         groups = [
             {"params": list(self.network.parameters()), "lr": self.recipe.learning_rate},
             {"params": list(self.objective.parameters()), "lr": self.learning_rate},
@@ -60,9 +60,9 @@ class FineTuning(nn.Module):
         return torch.optim.Adam(groups, fused=True)
 
     def train(self, mode: bool = True) -> Self:
-        """Train: the objective, and of the network at most its batch normalisation.
+        """Set the training mode of the objective and, if the recipe says so, of the network's batch normalisation.
 
-        Dropout and the like stay off, as in the frozen network, whose embeddings the objective started from.
+        Dropout and similar layers stay off, as in the frozen network whose embeddings the objective started from.
         """
         super().train(mode)
         self.network.eval()

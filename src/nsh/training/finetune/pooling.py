@@ -1,6 +1,6 @@
-"""Adaptive average pooling with a gradient that CUDA computes in one order, as deterministic training needs it.
+"""Adaptive average pooling with a gradient that is deterministic on CUDA.
 
-Torch refuses that of AdaptiveAvgPool2d to more than 1 x 1, which VGG and AlexNet have. It knows no network.
+In deterministic mode torch refuses the gradient of AdaptiveAvgPool2d to more than 1 x 1, which VGG and AlexNet need.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ from torch.nn import functional
 
 
 def fix_pooling(network: nn.Module) -> None:
-    """Exchange the adaptive poolings of a network in place: what they compute stays, and they hold no weights."""
+    """Replace a network's adaptive poolings in place; outputs stay the same, and they have no weights."""
     for name, layer in list(network.named_modules()):
         if type(layer) is nn.AdaptiveAvgPool2d and layer.output_size not in (1, (1, 1)):
             network.set_submodule(name, AdaptivePool(layer.output_size))
 
 
 class AdaptivePool(nn.AdaptiveAvgPool2d):
-    """Torch's own pooling, whose backward pass is two products of matrices."""
+    """Torch's pooling with a backward pass of two matrix products."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Images float [n, c, h, w] to means of windows, [n, c, *output_size]."""
@@ -42,7 +42,7 @@ class _Pool(torch.autograd.Function):
 
 
 def _weigh(side: int, size: int) -> Tensor:
-    """How much each pixel of a line counts in each window: float32 [size, side], rows sum to 1."""
+    """The weight of each pixel of a line in each window: float32 [size, side], rows sum to 1."""
     weights = torch.zeros(size, side)
     for window in range(size):
         start, end = window * side // size, -(-(window + 1) * side // size)

@@ -84,7 +84,7 @@ def start_missing_ranks(count: int, *, batch: int | None, device: str) -> bool:
 def start_ranks(count: int) -> None:
     """Run this very command again, `count` times, as the ranks of one run; return when all have ended well.
 
-    When one has failed, and the others have not ended after `NOTICE`, or when this process is told to end, they are
+    When one has failed, and the others have not ended after `NOTICE`, or when this process is asked to end, they are
     asked to end and, after `GRACE`, made to.
 
     Raises:

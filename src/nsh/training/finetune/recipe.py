@@ -1,4 +1,4 @@
-"""How a backbone is fine-tuned, beside the method's own schedule. It knows no network."""
+"""How a backbone is fine-tuned, besides the method's own schedule. Knows no network."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -10,16 +10,16 @@ class Recipe:
 
     Attributes:
         learning_rate: of the backbone; the heads' is the method's.
-        batch_norm: "frozen": batch normalisation stays in inference mode, its weights learn (as in the authors' later
-            code); "trained": it uses and follows the batches' statistics, on several CPU ranks those of a rank's part.
-        precision: of the backbone; the objective, whose sort and logarithms bear no rounding, is always float32.
-        channels_last: order of the backbone's memory.
-        compile: let torch compile the backbone.
-        clip: largest length of all gradients together; None: any.
-        held_out: training images that are kept for validation; 0: none.
-        patience: stop after so many epochs without a smaller loss on held-out images; None: never.
-        keep: "best": the epoch with the smallest loss on held-out images is what is left; "last".
-        checkpoint_minutes: between two checkpoints, besides the one after every epoch.
+        batch_norm: "frozen": batch normalisation stays in inference mode and its weights learn (as in the authors'
+            later code); "trained": it uses the batches' statistics, on several CPU ranks those of the rank's part.
+        precision: the backbone's; the objective is always float32, because its sort and logarithms need it.
+        channels_last: whether the backbone's memory is in channels-last order.
+        compile: whether torch compiles the backbone.
+        clip: largest norm of all gradients together; None: no limit.
+        held_out: training images kept for validation; 0: none.
+        patience: stop after this many epochs without a smaller held-out loss; None: never.
+        keep: "best": keep the weights of the epoch with the smallest held-out loss; "last": those of the last epoch.
+        checkpoint_minutes: minutes between two checkpoints; one more is written after every epoch.
     """
 
     learning_rate: float
@@ -33,6 +33,6 @@ class Recipe:
     keep: Literal["best", "last"]
     checkpoint_minutes: float
 
-    def facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The settings that the weights of every epoch depend on."""
         return {name: value for name, value in asdict(self).items() if name not in ("keep", "checkpoint_minutes")}

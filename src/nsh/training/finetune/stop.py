@@ -1,4 +1,4 @@
-"""SIGTERM put off to a good moment. It knows nothing of what is interrupted."""
+"""Delays SIGTERM until the state is saved. Knows nothing of the work it interrupts."""
 
 import signal
 import sys
@@ -8,9 +8,9 @@ from typing import Any, Self
 
 
 class Stop:
-    """While the block runs, SIGTERM is noted; whoever runs the block hands it on when the state is safe.
+    """Notes SIGTERM while the block runs; the block calls `hand_on` when the state is saved.
 
-    Only a process's main thread hears signals: in another one nothing is put off.
+    Only the main thread of a process receives signals: in another thread nothing is delayed.
     """
 
     def __init__(self) -> None:
@@ -28,10 +28,10 @@ class Stop:
             signal.signal(signal.SIGTERM, self._before)
 
     def hand_on(self) -> None:
-        """Let SIGTERM do now what it did before the block, which is to end the process.
+        """Raise SIGTERM again with the handler from before the block, which normally ends the process.
 
         Raises:
-            SystemExit: with a signal's exit status, unless the handler that was there has done something else.
+            SystemExit: with the signal's exit status, if the former handler has not ended the process.
         """
         self.__exit__()
         signal.raise_signal(signal.SIGTERM)

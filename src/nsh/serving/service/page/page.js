@@ -218,7 +218,7 @@ async function start() {
     return;
   }
   const items = info.items.toLocaleString("en");
-  find("facts").textContent = `${items} images · ${info.bits} bits · ${info.method}, ${info.backbone}`;
+  find("summary").textContent = `${items} images · ${info.bits} bits · ${info.method}, ${info.backbone}`;
   find("radius").max = info.bits;
   find("radius").value = info.bits;
   showRadius();

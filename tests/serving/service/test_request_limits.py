@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from tests.waiting import PATIENCE, wait_until
 
-from nsh.serving.service import limits
+from nsh.serving.service import request_limits
 
 CHUNKED = (
     b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -76,7 +76,7 @@ def test_a_client_that_sends_first_and_listens_later_gets_its_answer(client, pat
 
 
 def test_a_body_without_end_is_not_read_for_ever(serve, monkeypatch):
-    monkeypatch.setattr(limits, "LINGER_BYTES", 100_000)
+    monkeypatch.setattr(request_limits, "LINGER_BYTES", 100_000)
     with (
         serve(max_body=1000) as client,
         socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
@@ -95,7 +95,7 @@ def is_open_after(connection, sent):
 
 
 def test_who_is_refused_and_neither_sends_nor_leaves_holds_up_nobody(serve, picture, monkeypatch):
-    monkeypatch.setattr(limits, "LINGER_SECONDS", 20)
+    monkeypatch.setattr(request_limits, "LINGER_SECONDS", 20)
     with (
         serve(max_body=len(picture), queue=1, timeout=20) as client,
         socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
@@ -106,7 +106,7 @@ def test_who_is_refused_and_neither_sends_nor_leaves_holds_up_nobody(serve, pict
 
 
 def test_bodies_that_hardly_arrive_give_way(serve, picture, monkeypatch):
-    monkeypatch.setattr(limits, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(request_limits, "GRACE_SECONDS", 0)
     with serve(queue=1) as client, socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
         connection.sendall(CHUNKED)
         wait_until(lambda: "nsh_requests_in_flight 1.0" in client.get("/metrics").body.decode())

@@ -14,15 +14,15 @@ Cells = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What a CSV file says of some items."""
+class MatchedMetadata:
+    """The lines of a CSV file matched with items."""
 
-    items: list[Cells]  # of each item the columns and their values; empty where the file does not name it
+    items: list[Cells]  # the columns and values of each item; empty if no line names it
     without_line: list[str]  # ids that no line names
     unmatched: list[str]  # names in the file that are none of the ids
 
     def describe(self) -> str:
-        """How many items have a line and lines an item, with examples of what does not match."""
+        """How many items have a line, and how many lines an item, with examples of those that do not match."""
         there = len(self.items) - len(self.without_line)
         text = f"{there} of {len(self.items)} items have a line"
         if self.without_line:
@@ -32,10 +32,10 @@ class Joined:
         return text
 
 
-def read_metadata(path: Path, ids: Sequence[str]) -> Joined:
-    """Read for each of the `ids` its columns; empty cells, and ids without a line, have none.
+def read_metadata(path: Path, ids: Sequence[str]) -> MatchedMetadata:
+    """Read the columns of each of the `ids`; empty cells are left out.
 
-    A line names an id as `nsh.core.names.match` says: `./` before it, another form of its accents, backslashes and
+    A line names an id as `nsh.core.names.match` says: `./` before it, another form of its accents, backslashes, and
     spaces at its ends do not matter.
 
     Raises:
@@ -50,7 +50,7 @@ def read_metadata(path: Path, ids: Sequence[str]) -> Joined:
         )
     by_id = _turn(matches, path)
     cells = [lines[by_id[one]] if one in by_id else {} for one in ids]
-    return Joined(cells, [one for one in ids if one not in by_id], matches.unmatched)
+    return MatchedMetadata(cells, [one for one in ids if one not in by_id], matches.unmatched)
 
 
 def _read_lines(path: Path) -> dict[str, Cells]:
@@ -79,7 +79,7 @@ def _check_columns(path: Path, names: Sequence[str]) -> None:
 def _take(lines: dict[str, Cells], line: dict[str, str], *, where: str) -> None:
     if None in line or None in line.values():
         raise DataError(f"{where} has another number of cells than the first line: mend it")
-    if not any(line.values()):  # what a spreadsheet leaves below its last row
+    if not any(line.values()):  # spreadsheets write empty rows below the last one
         return
     name = line.pop(KEY)
     if name in lines:
@@ -88,7 +88,7 @@ def _take(lines: dict[str, Cells], line: dict[str, str], *, where: str) -> None:
 
 
 def _turn(matches: Matches, path: Path) -> dict[str, str]:
-    """For each id the name that means it."""
+    """The name of each id."""
     by_id: dict[str, str] = {}
     for name, one in matches.ids.items():
         if one in by_id:

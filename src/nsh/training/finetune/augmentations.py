@@ -1,8 +1,8 @@
-"""What chance decides about the views of all images in an epoch, in a few arrays. Knows no pixel.
+"""Random parameters of the augmented views of all images in an epoch, as a few arrays. Knows no pixel.
 
-The distributions are those of `nsh.training.augment.draw`, with its constants. An image's numbers are a row of their
-own in what the generator of (seed, epoch, view) gives, so that they depend on seed, epoch, view, row and the image's
-width and height alone: not on the other images, nor on batches, ranks, workers, devices and interruptions.
+The distributions and constants are those of `nsh.training.augment.draw`. Each image has its own row in the numbers that
+the generator of (seed, epoch, view) gives. A view therefore depends on seed, epoch, view, row and the image's width and
+height alone, not on other images, batches, ranks, workers, devices or interruptions.
 """
 
 import math
@@ -32,28 +32,28 @@ Floats = NDArray[np.float64]
 
 OPERATIONS = ("brightness", "contrast", "saturation", "hue", "grey", "blur")
 JITTERS = 4
-"""The first ones of `OPERATIONS`, which come in any order; the others follow in theirs."""
+"""How many of `OPERATIONS` come first, in a random order; the others follow in the given order."""
 NONE = -1
 CROP_TRIES = 10
 
 _AMOUNTS = np.array([(1 - width, 1 + width) for width in (BRIGHTNESS, CONTRAST, SATURATION)] + [(-HUE, HUE)])
 _LOG_RATIO = math.log(RATIO[0]), math.log(RATIO[1])
 _ORDERS = np.array(list(permutations(range(JITTERS))))
-_TAG = 6  # sets these generators apart from others that are made of a seed and small numbers
-_DECISIONS = 10  # numbers of an image before those of its crop
-_BOX = 4  # numbers of a try: area, ratio, place across, place down
+_TAG = 6  # separates these generators from others that are seeded with a seed and small numbers
+_DECISIONS = 10  # random numbers of an image before those of its crop
+_BOX = 4  # random numbers of one try: area, ratio, place across, place down
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draws:
-    """The decisions about n views.
+class Augmentations:
+    """The parameters of n views.
 
     Attributes:
         boxes: float32 [n, 4], left, upper, right, lower of a crop as shares of width and height; left is greater than
-            right where the view is mirrored.
-        steps: int8 [n, 6], places in `OPERATIONS` in the order of their application; `NONE`: nothing.
-        amounts: float32 [n, 6], the amount of each of `OPERATIONS`: factors, turns of the hue as a share of the circle,
-            nothing for grey, and the blur's standard deviation in pixels of the view.
+            right if the view is mirrored.
+        steps: int8 [n, 6], places in `OPERATIONS` in the order of application; `NONE`: no operation.
+        amounts: float32 [n, 6], the amount of each of `OPERATIONS`: factors; the hue's shift as a share of the circle;
+            0 for grey; the blur's standard deviation in pixels of the view.
     """
 
     boxes: NDArray[np.float32]
@@ -61,11 +61,11 @@ class Draws:
     amounts: NDArray[np.float32]
 
     def take(self, rows: Rows) -> Self:
-        """Those of `rows`."""
+        """The parameters of the views in `rows`."""
         return type(self)(boxes=self.boxes[rows], steps=self.steps[rows], amounts=self.amounts[rows])
 
     def join(self, others: Self) -> Self:
-        """These and `others` behind them."""
+        """These views followed by `others`."""
         return type(self)(
             boxes=np.concatenate([self.boxes, others.boxes]),
             steps=np.concatenate([self.steps, others.steps]),
@@ -73,8 +73,8 @@ class Draws:
         )
 
 
-def draw_views(sizes: NDArray[np.int32], *, seed: int, epoch: int, view: int) -> Draws:
-    """View number `view` in epoch number `epoch` of every image; `sizes` [n, 2] are widths and heights."""
+def draw_views(sizes: NDArray[np.int32], *, seed: int, epoch: int, view: int) -> Augmentations:
+    """Draw view number `view` of every image in epoch number `epoch`; `sizes` [n, 2] are widths and heights."""
     generator = np.random.default_rng([seed, epoch, view, _TAG])
     chance = generator.random((len(sizes), _DECISIONS + _BOX * CROP_TRIES))
     jitter, order, grey, blur, flip, sigma = chance[:, :6].T
@@ -89,11 +89,11 @@ def draw_views(sizes: NDArray[np.int32], *, seed: int, epoch: int, view: int) ->
     boxes = _draw_boxes(sizes.astype(np.float64), chance[:, _DECISIONS:])
     mirrored = flip < FLIP_RATE
     boxes[mirrored] = boxes[mirrored][:, [2, 1, 0, 3]]
-    return Draws(boxes=boxes, steps=steps, amounts=amounts)
+    return Augmentations(boxes=boxes, steps=steps, amounts=amounts)
 
 
 def _draw_boxes(sizes: Floats, chance: Floats) -> NDArray[np.float32]:
-    """Crops of whole pixels of the originals; where no try fits, the largest one allowed, in the middle."""
+    """Crops of whole pixels of the originals; if no try fits, the largest allowed crop at the centre."""
     extent = np.stack([np.round(sizes[:, 1] * RATIO[1]), np.round(sizes[:, 0] / RATIO[0])], axis=1)
     extent = np.minimum(sizes, np.maximum(1, extent))
     start = (sizes - extent) // 2

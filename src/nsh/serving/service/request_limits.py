@@ -1,7 +1,7 @@
-"""Limits that hold while bytes arrive: requests in flight, bytes of a body, seconds of a request.
+"""Limits that apply while a request arrives: requests in progress, bytes of a body, seconds of a request.
 
-A request too many, and one that says it is too large, is refused before a byte of it is read; one that grows too
-large, at the byte that is too many. Knows nothing of images.
+If there are too many requests, or a request states that it is too large, it is refused before its body is read. A body
+that grows too large is refused at the first byte beyond the limit. Knows nothing of images.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from nsh.serving.service.observe import PROBES, record_of
 from nsh.serving.service.problems import Problem, respond
 from nsh.serving.service.settings import MIB
 
-LINGER_SECONDS = 2.0  # without a byte, while a client finishes what it is sending
-LINGER_BYTES = 64 * MIB  # or twice the largest body allowed, where that is more
-GRACE_SECONDS = 1.0  # before a body's speed is looked at
-SLOWEST = 1024  # bytes of a body a second: a slower one gives way to another request when there is no more room
+LINGER_SECONDS = 2.0  # without a byte, while a client is still sending
+LINGER_BYTES = 64 * MIB  # or twice the largest body allowed, if that is more
+GRACE_SECONDS = 1.0  # before a body's speed is checked
+SLOWEST = 1024  # bytes of a body a second; a slower request is ended if another one needs its place
 
 
 class _Overflow(Exception):
-    """The body has grown too large; no layer within knows this error, so it ends the request here."""
+    """The body is too large. Inner layers do not know this error, so it reaches this middleware."""
 
 
 class _Exchange:
-    """One request's body as it arrives, and its answer, whose end is held back until the body is here.
+    """One request's body as it arrives, and its answer, whose end is delayed until the body has arrived.
 
-    A connection closed on unread bytes would take the answer down with it.
+    If a connection is closed with unread bytes, the client may lose the answer.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,7 +42,7 @@ class _Exchange:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body hardly arrives."""
+        """Whether the body arrives too slowly."""
         seconds = asyncio.get_running_loop().time() - self.start
         return not self.arrived and seconds > GRACE_SECONDS and self.record.bytes_in < SLOWEST * seconds
 
@@ -50,18 +50,18 @@ class _Exchange:
         """The next piece of the body, counted."""
         message = await self._receive()
         self.record.bytes_in += len(message.get("body", b""))
-        self.arrived = not message.get("more_body", False)  # a client that is gone sends no more
+        self.arrived = not message.get("more_body", False)  # also if the client has disconnected
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a piece of the answer, all but the end of it."""
+        """Send a piece of the answer, but not its end."""
         if message["type"] == "http.response.body" and not message.get("more_body", False) and not self.arrived:
             self._held = True
             message = {**message, "more_body": True}
         await self._send(message)
 
     async def end(self, *, until: float, most: int) -> None:
-        """Drop what still comes, `most` bytes in all, until the loop's time `until`; then send the end."""
+        """Drop the rest of the body, up to `most` bytes and the event loop's time `until`; then end the answer."""
         if not self._held:
             return
         loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
 
-class Limits:
+class RequestLimits:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, *, max_body: int, queue: int, timeout: float, metrics: Metrics) -> None:
@@ -83,10 +83,10 @@ class Limits:
         self._queue = queue
         self._timeout = timeout
         self._metrics = metrics
-        self._in_flight: dict[_Exchange, asyncio.Timeout] = {}  # in the order in which they came
+        self._in_flight: dict[_Exchange, asyncio.Timeout] = {}  # in the order of arrival
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if it keeps within the limits."""
+        """Pass the request on, within the limits."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -111,7 +111,7 @@ class Limits:
 
     @contextmanager
     def _place(self, exchange: _Exchange, limit: asyncio.Timeout) -> Iterator[None]:
-        """A place among the requests in flight."""
+        """Take a place among the requests in progress."""
         if len(self._in_flight) >= self._queue:
             self._make_room()
         self._in_flight[exchange] = limit
@@ -125,7 +125,7 @@ class Limits:
     def _make_room(self) -> None:
         for exchange, limit in self._in_flight.items():
             if exchange.is_slow and not limit.expired():
-                limit.reschedule(0)  # its time is up now
+                limit.reschedule(0)  # end it now
                 del self._in_flight[exchange]
                 return
         raise Problem("overloaded", f"{self._queue} requests are in work or waiting already: come again")
@@ -139,7 +139,7 @@ class Limits:
 
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                # those who ask how it is need no place: a busy service must be able to say so
+                # health probes need no place: a busy service must answer them
                 with nullcontext() if scope["path"] in PROBES else self._place(exchange, limit):
                     await self.app(scope, receive_limited, exchange.send)
         except _Overflow:
@@ -158,6 +158,6 @@ class Limits:
     async def _refuse(self, problem: Problem, scope: Scope, exchange: _Exchange) -> None:
         self._metrics.refused.labels(problem.kind).inc()
         record = exchange.record
-        if not record.status:  # else the answer is on its way already, and nothing can be put right
+        if not record.status:  # else the answer has begun and cannot be changed
             answer = respond(problem, request_id=record.request_id, headers={"Connection": "close"})
             await answer(scope, exchange.receive, exchange.send)

@@ -1,4 +1,4 @@
-"""Listens until it is told to stop, then finishes what is in flight."""
+"""Runs the service until SIGTERM or Ctrl-C, then finishes the requests in progress."""
 
 import math
 import signal
@@ -12,15 +12,15 @@ from nsh.errors import ConfigError
 from nsh.serving.service.address import url_of
 from nsh.serving.service.app import create_app
 from nsh.serving.service.connections import Connection, ConnectionLimits
-from nsh.serving.service.limits import LINGER_SECONDS
 from nsh.serving.service.logs import log, start_logs
+from nsh.serving.service.request_limits import LINGER_SECONDS
 from nsh.serving.service.service import Service
 from nsh.serving.service.settings import Settings
 from nsh.system.files import write_text
 
 
 class _Server(uvicorn.Server):
-    """Writes into the address file where it listens, as soon as it does."""
+    """Writes its URL to the address file once it listens."""
 
     def __init__(self, config: uvicorn.Config, address_file: Path | None) -> None:
         super().__init__(config)
@@ -35,18 +35,18 @@ class _Server(uvicorn.Server):
         if self._address_file is not None:
             try:
                 write_text(self._address_file, f"{url}\n")
-            except OSError as error:  # the service is none the worse, and `nsh health` knows the usual port
+            except OSError as error:  # the service still works, and `nsh health` tries the default port
                 log("address file not written", level=30, file=str(self._address_file), reason=str(error))
         log("listening", address=url)
 
 
 def run(settings: Settings, *, host: str, port: int, address_file: Path | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C; then take no more connections, finish what is in flight, and return.
+    """Serve until SIGTERM or Ctrl-C; then accept no more connections, finish the requests in progress, and return.
 
     Args:
-        settings: what is served, and the limits.
+        settings: the service's settings.
         host: address to listen at.
-        port: 0: any that is free.
+        port: port to listen at; 0: any free port.
         address_file: gets the URL at which this machine reaches the service, once it listens.
 
     Raises:
@@ -55,7 +55,7 @@ def run(settings: Settings, *, host: str, port: int, address_file: Path | None =
     service = Service(settings)
     _check_address(host, port)
     start_logs()
-    for stop in (signal.SIGTERM, signal.SIGINT):  # uvicorn answers them while it runs and raises them again after
+    for stop in (signal.SIGTERM, signal.SIGINT):  # uvicorn handles them while it runs and raises them again after
         signal.signal(stop, signal.SIG_IGN)
     config = configure(service, host=host, port=port)
     log("start", address=f"http://{host}:{port}", items=len(service.library), encoder=service.encoder.sha256[:12])
@@ -64,14 +64,14 @@ def run(settings: Settings, *, host: str, port: int, address_file: Path | None =
 
 
 def configure(service: Service, *, host: str, port: int) -> uvicorn.Config:
-    """How uvicorn serves `service`: HTTP/1.1 alone, within the limits on connections, by no header of a proxy."""
+    """Uvicorn's configuration: HTTP/1.1 only, limits on connections, no trust in headers of a proxy."""
     settings = service.settings
     limits = ConnectionLimits(queue=settings.queue, timeout=settings.timeout, metrics=service.metrics)
     return uvicorn.Config(
         create_app(service, host=host),
         host=host,
         port=port,
-        http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # uvicorn calls it and no more
+        http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # uvicorn only calls it
         ws="none",
         log_config=None,
         access_log=False,
@@ -84,20 +84,20 @@ def configure(service: Service, *, host: str, port: int) -> uvicorn.Config:
 
 
 def _check_address(host: str, port: int) -> None:
-    """Listen for a moment where the server is going to: it would say why it cannot only after it has begun.
+    """Listen for a moment at the server's address, because uvicorn reports an error only after its start.
 
     Raises:
-        ConfigError: there is no such address here, it is in use, or the port is for others.
+        ConfigError: the address is not this machine's, it is in use, or the port is reserved.
     """
     try:
         for family, kind, _, _, address in socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         ):
             with socket.socket(family, kind) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server: what has ended may linger
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does
                 probe.bind(address)
                 probe.listen()
-    except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be one
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(
             f"cannot listen at {host}:{port} ({reason}): choose another --port, from 1024 on and not in use, or "

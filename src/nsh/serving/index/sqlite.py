@@ -1,11 +1,11 @@
 """The index's SQLite database: ids, metadata, and which version of the codes is current.
 
-A transaction is the unit of everything. A writer's is exclusive and is committed after the files it speaks of are on
-disk. A reader's is short: it looks up ids and metadata only if the version that was searched is still current, so that
-nothing is held up and nothing is mixed. SQLite's journal is a rollback journal: between two changes the database is one
-whole file, which can be copied, and read where nothing can be written. Knows nothing of codes or searching.
+A writer's transaction is exclusive; it commits after the version's files are on disk. A reader's transaction is short:
+it looks up ids and metadata only if the searched version is still current, so that it neither delays writers nor mixes
+versions. SQLite uses a rollback journal: between two changes the database is one complete file, which can be copied,
+and read from a read-only mount. Knows nothing of codes or searching.
 
-    setting    what holds for the whole index: schema, bits, encoder_sha256 ...
+    setting    settings of the whole index: schema, bits, encoder_sha256 ...
     version    one row for each version whose files are kept; the highest number is current
     item       key (ascending in the order of insertion) and id
     metadata   one row for each item and column
@@ -31,7 +31,7 @@ from nsh.serving.index.refusals import check_place, convert_wal, damaged, read_o
 FILE = "index.sqlite"
 SCHEMA = 1
 WAIT_SECONDS = 30.0
-"""How long a second writer waits for the first before it gives up."""
+"""How long a second writer waits for the first."""
 
 _FEW = 100  # keys
 
@@ -54,7 +54,7 @@ class Version(NamedTuple):
     items: int
     codes_sha256: str
     keys_sha256: str
-    lists_sha256: str | None  # of the approximate backend's file, where there is one
+    lists_sha256: str | None  # of the approximate backend's file, if there is one
 
 
 class Superseded(Exception):
@@ -62,10 +62,10 @@ class Superseded(Exception):
 
 
 class Database:
-    """The database of an index, opened for reading. All threads share one connection, one at a time."""
+    """The database of an index, opened for reading. Threads share one connection and use it one at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Open it.
+        """Open the database.
 
         Raises:
             IndexUnusable: there is none, or it cannot be opened.
@@ -76,7 +76,7 @@ class Database:
 
     @contextmanager
     def reading(self, version: int | None = None) -> Iterator[sqlite3.Connection]:
-        """A read transaction, or the one that this thread is in; no change is committed before its end.
+        """Open a read transaction, or use the one of this thread; no change is committed before its end.
 
         Raises:
             Superseded: `version` is not current.
@@ -97,7 +97,7 @@ class Database:
 
 
 def create(folder: Path, settings: Mapping[str, str], first: Version) -> None:
-    """Make the database; it is there whole, or not at all.
+    """Make the database in one transaction.
 
     Raises:
         IndexUnusable: it cannot be made there.
@@ -118,10 +118,10 @@ def create(folder: Path, settings: Mapping[str, str], first: Version) -> None:
 
 
 def connect(folder: Path) -> sqlite3.Connection:
-    """Open the database of an index, for writing where it can be written.
+    """Open the database of an index, for writing if possible.
 
     Raises:
-        IndexUnusable: there is none, or it cannot be opened there.
+        IndexUnusable: there is none, or it cannot be opened.
     """
     path = folder / FILE
     if not path.is_file():
@@ -129,7 +129,7 @@ def connect(folder: Path) -> sqlite3.Connection:
     check_place(folder)
     with translate(folder):
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?mode=rw",  # where it cannot be written, SQLite opens it for reading
+            f"file:{quote(str(path.absolute()))}?mode=rw",  # if it cannot be written, SQLite opens it for reading
             uri=True,
             isolation_level=None,
             timeout=WAIT_SECONDS,
@@ -137,10 +137,10 @@ def connect(folder: Path) -> sqlite3.Connection:
         )
         try:
             convert_wal(connection)
-            connection.execute("PRAGMA cache_size = -65536")  # KiB: ids come in any order, their tree stays in memory
-            connection.execute("PRAGMA mmap_size = 1073741824")  # bytes: a look-up then costs no system call
-            connection.execute("PRAGMA synchronous = EXTRA")  # the journal's end is on disk, too, when COMMIT returns
-            connection.execute("PRAGMA cache_spill = OFF")  # readers need not wait before the commit
+            connection.execute("PRAGMA cache_size = -65536")  # KiB: keeps the tree of ids in memory
+            connection.execute("PRAGMA mmap_size = 1073741824")  # bytes: a look-up then needs no system call
+            connection.execute("PRAGMA synchronous = EXTRA")  # when COMMIT returns, the end of the journal is on disk
+            connection.execute("PRAGMA cache_spill = OFF")  # readers wait during the commit only
         except BaseException:
             connection.close()
             raise
@@ -149,7 +149,7 @@ def connect(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[sqlite3.Connection]:
-    """One writer's transaction: committed if the block succeeds, unless it did so itself; else as if it had never been.
+    """A writer's transaction: committed if the block succeeds and has not committed itself; else rolled back.
 
     Raises:
         IndexUnusable: another process has been writing for longer than `WAIT_SECONDS`, the folder is read-only, the
@@ -179,7 +179,7 @@ def translate(folder: Path) -> AbstractContextManager[None]:
 
 
 def check(connection: sqlite3.Connection, folder: Path) -> None:
-    """Read the whole database.
+    """Check the whole database.
 
     Raises:
         IndexDamaged: a part of it is not what was written.
@@ -219,14 +219,14 @@ def put_version(connection: sqlite3.Connection, version: Version) -> None:
 
 
 def forget_versions(connection: sqlite3.Connection, *, keep: int) -> list[int]:
-    """Drop all but the newest `keep` versions and return the numbers of these."""
+    """Delete all but the newest `keep` versions and return the numbers of these."""
     numbers = [row[0] for row in connection.execute("SELECT number FROM version ORDER BY number DESC")]
     connection.executemany("DELETE FROM version WHERE number = ?", [(number,) for number in numbers[keep:]])
     return numbers[:keep]
 
 
 def keys_of(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
-    """The keys of those of the `ids` that are there."""
+    """The keys of the `ids` that the index has."""
     rows = connection.execute(
         "SELECT id, key FROM item WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
     )
@@ -234,7 +234,7 @@ def keys_of(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int
 
 
 def describe(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, tuple[str, dict[str, str]]]:
-    """Id and metadata of each key; the keys are those of codes, so each must be there."""
+    """Id and metadata of each key; the keys come from the codes, so none may be missing."""
     inside, arguments = _among(keys)
     found: dict[int, tuple[str, dict[str, str]]] = {
         key: (name, {}) for key, name in connection.execute(f"SELECT key, id FROM item WHERE key {inside}", arguments)
@@ -247,7 +247,7 @@ def describe(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, t
 
 
 def _among(keys: Sequence[int]) -> tuple[str, Sequence[Any]]:
-    """A condition and its arguments: few keys one by one, which is faster, and any number as a list in JSON."""
+    """A condition and its arguments: few keys one by one, which is faster, else as a JSON list."""
     if len(keys) <= _FEW:
         return f"IN ({', '.join('?' * len(keys))})", keys
     return "IN (SELECT value FROM json_each(?))", (json.dumps(keys),)
@@ -260,7 +260,7 @@ def select_keys(
     conditions: list[str] = []
     arguments: list[Any] = []
     if id_prefix:
-        # Compared as UTF-8, everything that begins with the prefix lies below the prefix and a byte of no character.
+        # In UTF-8 order, every id with the prefix is below the prefix followed by 0xff, which no character contains.
         conditions.append("id >= ? AND id < CAST(? AS TEXT)")
         arguments += [id_prefix, id_prefix.encode() + b"\xff"]
     if column is not None:

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from nsh.errors import DataError
-from nsh.serving.index.table import read_metadata
+from nsh.serving.index.metadata_csv import read_metadata
 
 
 def write(tmp_path, text, encoding="utf-8"):

@@ -1,8 +1,8 @@
-"""A fine-tuning run's state: how far it is, and how that survives an interruption. Knows no method and no images.
+"""The state of a fine-tuning run and its checkpoints. Knows no method and no images.
 
-A folder holds last.ckpt (all state, after a step), best.ckpt (the weights after the epoch with the smallest loss on
-held-out images), both with the facts of the run (see `nsh.training.checkpoint`), and, until the run is finished,
-run.json, the facts alone. Rank 0 writes, every rank reads.
+The run's folder holds last.ckpt (the whole state after a step), best.ckpt (the weights after the epoch with the
+smallest held-out loss), both with everything the run depends on (see `nsh.training.checkpoint`), and, until the run is
+finished, run.json, which holds this alone. Rank 0 writes, every rank reads.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nsh.errors import NonFiniteLoss, TrainingError
 from nsh.system.files import atomic_path, read_json, write_json
-from nsh.training.checkpoint import Facts, list_differences
+from nsh.training.checkpoint import Provenance, list_differences
 from nsh.training.finetune.images import Pair
 from nsh.training.finetune.module import FineTuning
 
@@ -27,7 +27,7 @@ Terms = dict[str, Tensor]
 
 @dataclass
 class Position:
-    """How far a run is: `step` steps into epoch number `epoch`, from 0."""
+    """The position of a run: `step` steps into epoch number `epoch`, from 0."""
 
     epoch: int = 0
     step: int = 0
@@ -43,11 +43,11 @@ class Position:
         self.step += 1
 
     def means(self) -> dict[str, float]:
-        """Of the terms over the steps of this epoch."""
+        """The means of the terms over the steps of this epoch."""
         return {name: float(total) / self.step for name, total in self.sums.items()}
 
     def finish_epoch(self, record: dict[str, float]) -> bool:
-        """Go on to the next epoch; whether the one that ends is the best so far."""
+        """Go to the next epoch; return whether the finished one is the best so far."""
         self.records.append(record)
         better = record.get("held_out_loss", math.inf) < self.best_loss
         if better:
@@ -56,8 +56,8 @@ class Position:
         return better
 
 
-class Doubt:
-    """A number that must be finite, on its way from the device: to wait for it is to let the device run dry."""
+class FiniteCheck:
+    """A number that must be finite, copied from the device without waiting, so that the device stays busy."""
 
     def __init__(self, number: Tensor, say: Callable[[float], str]) -> None:
         self.say = say
@@ -70,7 +70,7 @@ class Doubt:
             self.event.record()
 
     def settle(self) -> None:
-        """Look at it.
+        """Wait for the number and check it.
 
         Raises:
             NonFiniteLoss: it is not finite.
@@ -81,20 +81,20 @@ class Doubt:
             raise NonFiniteLoss(self.say(number))
 
 
-class Run:
-    """Module and optimiser on their device, and the position."""
+class FineTuningState:
+    """Module and optimiser on their device, and the position in the run."""
 
-    def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, facts: Facts) -> None:
+    def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, provenance: Provenance) -> None:
         self.module, self.fabric, self.recipe = module, fabric, module.recipe
         if fabric.world_size > 1 and fabric.device.type == "cuda" and self.recipe.batch_norm == "trained":
             nn.SyncBatchNorm.convert_sync_batchnorm(module.network)  # type: ignore[no-untyped-call]
         self.step_module, self.optimiser = fabric.setup(module, module.make_optimiser())
-        self.folder, self.facts = folder, facts
+        self.folder, self.provenance = folder, provenance
         self.position = Position()
-        self._unseen: list[Doubt] = []
+        self._pending: list[FiniteCheck] = []
 
-    def measure(self, pair: Pair) -> float:
-        """The loss of held-out images.
+    def held_out_loss(self, pair: Pair) -> float:
+        """The loss of a batch of held-out images.
 
         Raises:
             NonFiniteLoss: names epoch and images.
@@ -109,9 +109,9 @@ class Run:
         return loss
 
     def step(self, pair: Pair, *, seed: int) -> Terms:
-        """Descend once; what torch draws by chance in it depends on (seed, epoch, step) alone.
+        """Do one step; torch's random numbers in it depend on (seed, epoch, step) alone.
 
-        Loss and gradient are looked at a step later, and before anything is written: see `settle`.
+        Loss and gradient are checked one step later, and before anything is written: see `settle`.
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
@@ -122,8 +122,8 @@ class Run:
         rows, first, second = (part.to(self.fabric.device) for part in pair)
         self.optimiser.zero_grad()
         terms: Terms = self.step_module((rows, first, second))
-        doubts = [
-            Doubt(
+        checks = [
+            FiniteCheck(
                 terms["loss"],
                 lambda loss: (
                     f"the loss became {loss} in epoch {epoch + 1}, step {step + 1}, on the training images in rows "
@@ -137,23 +137,23 @@ class Run:
                 "the loss does not depend on the embeddings it was given, so the backbone would stay as it is: let the "
                 "objective's `tune` use them, or set train.mode: frozen"
             )
-        doubts += self._clip()
+        checks += self._clip()
         self.optimiser.step()
         self.settle()
-        self._unseen = doubts
+        self._pending = checks
         return terms
 
     def settle(self) -> None:
-        """Look at the loss and the gradient of the last step.
+        """Check the loss and the gradient of the last step.
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
         """
-        doubts, self._unseen = self._unseen, []
-        for doubt in doubts:
-            doubt.settle()
+        checks, self._pending = self._pending, []
+        for check in checks:
+            check.settle()
 
-    def _clip(self) -> list[Doubt]:
+    def _clip(self) -> list[FiniteCheck]:
         limit, epoch, step = self.recipe.clip, self.position.epoch, self.position.step
         if limit is None:
             return []
@@ -161,13 +161,13 @@ class Run:
         if length is None:
             return []
         where = f"in epoch {epoch + 1}, step {step + 1}, of a finite loss: lower the learning rates"
-        return [Doubt(length, lambda length: f"the gradient became {length} {where}")]
+        return [FiniteCheck(length, lambda length: f"the gradient became {length} {where}")]
 
     def save(self) -> None:
-        """Write all state to last.ckpt, atomically.
+        """Write the whole state to last.ckpt, atomically.
 
         Raises:
-            NonFiniteLoss: the last step has made it worthless.
+            NonFiniteLoss: loss or gradient of the last step is not finite.
         """
         self.settle()
         position = {name: value for name, value in vars(self.position).items() if name != "sums"}
@@ -183,18 +183,18 @@ class Run:
         self._write("best.ckpt", {"module": self.module.state_dict()})
 
     def is_begun(self) -> bool:
-        """Whether there is state to go on from."""
+        """Whether there is a checkpoint."""
         return (self.folder / "last.ckpt").exists()
 
     def resume(self) -> None:
-        """Take over the state in last.ckpt, if there is one.
+        """Load the state from last.ckpt, if it exists.
 
         Raises:
             TrainingError: it is of another run; names the differences.
         """
         if not self.is_begun():
             if self.fabric.is_global_zero:
-                write_json(self.folder / "run.json", dict(self.facts))
+                write_json(self.folder / "run.json", dict(self.provenance))
             return
         state = self._read("last.ckpt")
         self.module.load_state_dict(state["module"])
@@ -203,36 +203,36 @@ class Run:
         self.position.sums = {name: value.to(self.fabric.device) for name, value in self.position.sums.items()}
 
     def take_best(self) -> None:
-        """Take over the weights in best.ckpt, which are of the best epoch so far."""
+        """Load the weights of the best epoch from best.ckpt."""
         self.fabric.barrier()  # rank 0 may still be writing it
         self.module.load_state_dict(self._read("best.ckpt")["module"])
 
     def finish(self) -> None:
-        """Note that this run needs no more steps."""
+        """Mark the run as finished."""
         if self.fabric.is_global_zero:
             (self.folder / "run.json").unlink(missing_ok=True)
 
     def _write(self, name: str, state: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
             with atomic_path(self.folder / name) as partial:
-                torch.save({**state, "facts": self.facts}, partial)
+                torch.save({**state, "provenance": self.provenance}, partial)
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        differences = list_differences(state["facts"], self.facts)
+        differences = list_differences(state["provenance"], self.provenance)
         if differences:
             raise TrainingError(f"{path} is of another run ({'; '.join(differences)}): delete {self.folder}")
         return state
 
 
-def describe_others(folder: Path, facts: Facts) -> list[str]:
-    """A line for each unfinished run of the same method and code length beside `folder`, and how it differs."""
+def describe_others(folder: Path, provenance: Provenance) -> list[str]:
+    """A line for each other unfinished run of the same method and code length, with its differences."""
     lines = []
     for path in sorted(folder.parent.glob("*/run.json")):
         other: dict[str, Any] = read_json(path)
-        if path.parent != folder and all(other.get(key) == facts.get(key) for key in ("method", "bits")):
+        if path.parent != folder and all(other.get(key) == provenance.get(key) for key in ("method", "bits")):
             lines.append(
-                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, facts))}"
+                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, provenance))}"
             )
     return lines

@@ -8,9 +8,9 @@ from nsh.core.preprocess import to_input
 from nsh.errors import DataError, UnreadableImage
 from nsh.system.files import read_json
 from nsh.system.progress import no_progress
-from nsh.training.finetune import store as module
+from nsh.training.finetune import image_cache as module
 from nsh.training.finetune.files import ImageFiles
-from nsh.training.finetune.store import begin_store, fill_store, name_store, open_store
+from nsh.training.finetune.image_cache import begin_cache, fill_cache, name_cache, open_cache
 
 COUNT, SIZE = 10, 14
 
@@ -33,13 +33,13 @@ def files(images, load=None, **changes):
 
 
 def fill(images, folder, rank=0, ranks=1, progress=no_progress):
-    begin_store(images, folder)
-    fill_store(images, folder, rank=rank, ranks=ranks, progress=progress)
+    begin_cache(images, folder)
+    fill_cache(images, folder, rank=rank, ranks=ranks, progress=progress)
 
 
-def read(store, rows):
-    squares = np.zeros((len(rows), store.side, store.side, 3), np.uint8)
-    store.read(np.array(rows), squares)
+def read(cache, rows):
+    squares = np.zeros((len(rows), cache.side, cache.side, 3), np.uint8)
+    cache.read(np.array(rows), squares)
     return squares
 
 
@@ -47,12 +47,12 @@ def test_squares_are_what_the_reader_gives_and_sizes_the_originals(tmp_path):
     images = make_images()
     images[3] = images[3].resize((5, 90))
     fill(files(images), tmp_path)
-    store = open_store(tmp_path)
-    assert store.side == 16
-    assert [shard.shape for shard in store.shards] == [(4, 16, 16, 3), (4, 16, 16, 3), (2, 16, 16, 3)]
-    assert store.bytes == 10 * 16 * 16 * 3
-    assert store.sizes.tolist() == [[5, 90] if row == 3 else [30, 20] for row in range(COUNT)]
-    for row, square in zip([9, 3, 3, 0], read(store, [9, 3, 3, 0]), strict=True):
+    cache = open_cache(tmp_path)
+    assert cache.side == 16
+    assert [shard.shape for shard in cache.shards] == [(4, 16, 16, 3), (4, 16, 16, 3), (2, 16, 16, 3)]
+    assert cache.bytes == 10 * 16 * 16 * 3
+    assert cache.sizes.tolist() == [[5, 90] if row == 3 else [30, 20] for row in range(COUNT)]
+    for row, square in zip([9, 3, 3, 0], read(cache, [9, 3, 3, 0]), strict=True):
         assert np.array_equal(square, to_input(images[row], size=16, resample="bicubic"))
 
 
@@ -62,13 +62,13 @@ def test_squares_are_what_the_reader_gives_and_sizes_the_originals(tmp_path):
 )
 def test_the_side_is_enough_and_no_longer_than_the_longest_image(tmp_path, size, width, height, side):
     fill(files(make_images(width, height)[:2], size=size), tmp_path)
-    assert open_store(tmp_path).side == side
+    assert open_cache(tmp_path).side == side
 
 
 def test_images_as_small_as_their_squares_keep_their_pixels(tmp_path):
     images = make_images(12, 12)
     fill(files(images), tmp_path)
-    assert np.array_equal(read(open_store(tmp_path), range(COUNT)), np.stack([np.asarray(image) for image in images]))
+    assert np.array_equal(read(open_cache(tmp_path), range(COUNT)), np.stack([np.asarray(image) for image in images]))
 
 
 def test_a_finished_store_is_read_no_more(tmp_path):
@@ -116,7 +116,7 @@ def test_ranks_make_a_part_each(tmp_path):
         fill(files(images), tmp_path, rank=rank, ranks=2)
         parts.append(sorted(path.name for path in set(tmp_path.glob("0000?.npy")) - before))
     assert parts == [["00000.npy", "00002.npy"], ["00001.npy"]]
-    assert np.array_equal(open_store(tmp_path).sizes, [[30, 20]] * COUNT)
+    assert np.array_equal(open_cache(tmp_path).sizes, [[30, 20]] * COUNT)
 
 
 def test_progress_shows_the_shards(tmp_path):
@@ -134,7 +134,7 @@ def test_progress_shows_the_shards(tmp_path):
 def test_other_images_sizes_and_filters_have_another_store():
     images = make_images()
     names = {
-        name_store(some)
+        name_cache(some)
         for some in (
             files(images),
             files(images, digest="other"),
@@ -144,4 +144,4 @@ def test_other_images_sizes_and_filters_have_another_store():
         )
     }
     assert len(names) == 5
-    assert name_store(files(images)) == name_store(files(images, workers=1))
+    assert name_cache(files(images)) == name_cache(files(images, workers=1))

@@ -1,4 +1,4 @@
-"""Noise for objectives that need it, the same after an interruption as without one. It knows no loss."""
+"""Random numbers for objectives, equal with and without an interruption. Knows no loss."""
 
 import numpy as np
 import torch
@@ -6,23 +6,23 @@ from torch import Tensor, nn
 
 
 class Counter(nn.Module):
-    """A number that travels in a checkpoint, and stays on the CPU: to read it on a GPU is to wait for the GPU."""
+    """A number that checkpoints hold; it stays on the CPU, because reading it from a GPU would wait for the GPU."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
 
     def get_extra_state(self) -> Tensor:
-        """What a state dict holds of it."""
+        """The number, for the state dict."""
         return torch.tensor(self.count)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on from a state dict."""
+        """Restore the number from a state dict."""
         self.count = int(state)
 
 
-class Draws(Counter):
-    """Uniform noise from (seed, number of draws so far)."""
+class Noise(Counter):
+    """Uniform noise, seeded with (seed, number of draws so far)."""
 
     def __init__(self, *, seed: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ import pytest
 
 from nsh.core.image_files import describe
 from nsh.errors import ConfigError, DataError, DownloadError
-from nsh.serving.sources import find_model, list_images
+from nsh.serving.arguments import find_model, list_images
 
 STRANGE = [
     "日本 語.jpg",

@@ -1,9 +1,9 @@
-"""What a command is given: which files are meant by folders, files and lists, and where a model is.
+"""Arguments of commands: the image files that folders, files and lists mean, and the file of a model.
 
-Reads names, never images. It does not know MLflow: whoever does hands in a function.
+Reads names, never images. Does not know MLflow: a function that reads the registry is passed in.
 """
 
-# There may be millions of names: strings, and never resolved, as a link's own name is the id.
+# There may be millions of names, so they are strings; they are never resolved, because a link's own name is the id.
 # ruff: noqa: PTH100, PTH109, PTH112, PTH120
 
 import json
@@ -23,7 +23,7 @@ from nsh.system.files import expand_home
 from nsh.system.progress import Progress, no_progress
 
 LIST = "-"
-"""The argument that stands for a list on standard input."""
+"""The argument that means a list on standard input."""
 
 MAX_MODEL_BYTES = 4 << 30
 
@@ -40,10 +40,10 @@ class ImageList:
 
     root: Path
     ids: list[str]
-    left_out: Counter[str]  # files that were met and are not meant, by reason
+    left_out: Counter[str]  # files that were left out, by reason
 
     def path(self, image_id: str) -> Path:
-        """Where the image of that id is."""
+        """The path of an image."""
         return self.root / image_id
 
 
@@ -55,22 +55,22 @@ def list_images(
     stdin: BinaryIO | None = None,
     progress: Progress = no_progress,
 ) -> ImageList:
-    """Find the images that the arguments mean, in an order that does not depend on theirs.
+    """Find the images that the arguments mean; their order does not depend on that of the arguments.
 
-    In folders, files count as `nsh.core.image_files` says. A file that is named counts whatever its name, if it is not
-    excluded. An id is the path below `root`, with links left as they are.
+    In a folder, image files are those of `nsh.core.image_files`. A named file is an image whatever its name, unless it
+    is excluded. An id is the path below `root`; links are not resolved.
 
     Args:
-        arguments: files, folders, or `LIST`: a list on `stdin`, see `nsh.core.names.read_list`. What a list names may
-            have other accents or slashes than the file has.
-        root: what ids are relative to; None: the folder, if one folder is the only argument, else the working folder.
-        exclude: globs of ids and names that are left out, see `nsh.core.image_files.Exclude`.
+        arguments: files, folders, or `LIST`: a list on `stdin`, see `nsh.core.names.read_list`. Names in a list may
+            have other accents or slashes than the files.
+        root: the folder that ids are relative to; None: the folder if it is the only argument, else the working folder.
+        exclude: globs of ids and names to leave out, see `nsh.core.image_files.Exclude`.
         stdin: bytes of the list.
         progress: counts files.
 
     Raises:
-        ConfigError: a glob is none.
-        DataError: an argument names nothing, an image lies outside of the root, or there is no image at all.
+        ConfigError: a glob is not valid.
+        DataError: an argument names no file, an image is outside the root, or there is no image at all.
     """
     home, excluded = _root(arguments, root), Exclude(exclude)
     left_out: Counter[str] = Counter()
@@ -98,13 +98,13 @@ def find_model(
     cache: Path | None = None,
     progress: Progress = no_progress,
 ) -> Path:
-    """The file that a model's name means, fetched if need be.
+    """Find the file of a model, and download it if necessary.
 
     Args:
-        source: a path; "https://host/encoder.onnx#sha256=<64 hex digits>", which is fetched once and then kept; or
-            "models:/name@alias" or "models:/name/version", which is asked for each time, as aliases move.
-        from_registry: how to get the last kind.
-        cache: where what is fetched is kept; None: `nsh/models` in the user's cache folder.
+        source: a path; "https://host/encoder.onnx#sha256=<64 hex digits>", which is downloaded once; or
+            "models:/name@alias" or "models:/name/version", which is downloaded each time, as aliases move.
+        from_registry: downloads from the registry.
+        cache: the folder of downloaded models; None: `nsh/models` in the user's cache folder.
         progress: shows MiB of a download.
 
     Raises:
@@ -146,7 +146,7 @@ def _made(cache: Path | None) -> Path:
 
 
 def _root(arguments: Sequence[str], root: Path | None) -> str:
-    """An absolute path without dots and without a slash at its end (but "/")."""
+    """An absolute path without dots, and without a slash at its end unless it is "/"."""
     if root is not None:
         if not root.is_dir():
             raise DataError(f"the root {root} is no folder: name the folder that all images are in")
@@ -157,7 +157,7 @@ def _root(arguments: Sequence[str], root: Path | None) -> str:
 
 
 def _find(arguments: Iterable[str], stdin: BinaryIO | None, walk_in: Walk) -> Iterator[str]:
-    """Absolute paths, in any order, perhaps twice; `walk_in` gives those of a folder."""
+    """Absolute paths, in any order, possibly repeated; `walk_in` gives those of a folder."""
     for argument in arguments:
         if argument == LIST:
             yield from _find_listed(stdin, walk_in)
@@ -170,13 +170,13 @@ def _find(arguments: Iterable[str], stdin: BinaryIO | None, walk_in: Walk) -> It
 
 
 def _find_listed(stdin: BinaryIO | None, walk_in: Walk) -> Iterator[str]:
-    """A file of the list that is not there is an image that cannot be read, not the end of the run."""
+    """The paths in the list; a missing file is an image that cannot be read and does not end the run."""
     for path in map(find_path, read_list(stdin.read() if stdin is not None else b"")):
         yield from walk_in(path) if os.path.isdir(path) else (path,)
 
 
 def _kept(paths: Iterable[str], home: str, left_out: Counter[str], exclude: Exclude) -> Iterator[str]:
-    """The ids of the paths that are not left out; what was walked has been looked at before, what was named has not."""
+    """The ids of the paths that are not left out; named paths have not been checked before."""
     for path in paths:
         if not is_utf8(path):
             left_out["names that are not UTF-8"] += 1

@@ -1,4 +1,4 @@
-"""The steps of a training run, and its state that survives an interruption. Knows an objective, no method, no data."""
+"""The state of a training run, its steps and its checkpoint. Knows an objective, no method and no data."""
 
 import math
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from nsh.system.files import atomic_path
 from nsh.training.pairs import Pair
 
 
-class Run:
-    """An objective on its device, its optimiser, and the records of the epochs behind it."""
+class TrainingState:
+    """An objective on its device, its optimiser, and the records of the finished epochs."""
 
     def __init__(self, objective: Objective, *, learning_rate: float, device: str) -> None:
         self.objective = objective.to(device)
@@ -31,7 +31,7 @@ class Run:
             torch.save({**state, "records": self.records}, partial)
 
     def resume(self, checkpoint: Path) -> None:
-        """Take over the state in `checkpoint`, if there is one."""
+        """Load the state from `checkpoint`, if it exists."""
         if checkpoint.exists():
             state = torch.load(checkpoint, map_location=self.device, weights_only=True)
             self.objective.load_state_dict(state["objective"])
@@ -39,7 +39,7 @@ class Run:
             self.records = state["records"]
 
     def epoch(self, pairs: Iterable[Pair]) -> dict[str, float]:
-        """A step for each of `pairs`, one or more; the means of the objective's terms over them.
+        """Do a step for each of `pairs`, one or more; return the means of the objective's terms.
 
         Raises:
             NonFiniteLoss: names epoch, step and images.
@@ -53,7 +53,7 @@ class Run:
     def _step(self, pair: Pair, step: int) -> dict[str, Tensor]:
         rows, first, second = (part.to(self.device) for part in pair)
         self.optimiser.zero_grad()
-        terms = self.objective.measure(rows, first, second)
+        terms = self.objective.cached_loss(rows, first, second)
         if not math.isfinite(loss := terms["loss"].item()):
             raise NonFiniteLoss(
                 f"the loss became {loss} in epoch {len(self.records) + 1}, step {step}, on the "
@@ -66,8 +66,8 @@ class Run:
 
 @torch.no_grad()
 def bit_balance(head: HashHead, features: Tensor) -> float:
-    """How evenly a head in training uses its bits on `features`, float32 [n, dim] (see `nsh.core.metrics`)."""
-    head.eval()  # as it will serve: a batch normalisation must not learn from this
+    """The bit balance of a head in training on `features`, float32 [n, dim] (see `nsh.core.metrics`)."""
+    head.eval()  # so that a batch normalisation does not learn from it
     codes = pack(binarize(head(features).cpu().numpy()))
     head.train()
     return bit_figures(codes, bits=head.bits)["bit_balance"]

@@ -2,11 +2,11 @@
 
 import torch
 
-from nsh.objectives.draws import Draws
+from nsh.objectives.noise import Noise
 
 
 def test_noise_is_uniform_new_each_time_and_the_same_for_the_same_seed():
-    draws, again, other = Draws(seed=1), Draws(seed=1), Draws(seed=2)
+    draws, again, other = Noise(seed=1), Noise(seed=1), Noise(seed=2)
     first, second = draws.uniform(100, 50), draws.uniform(100, 50)
     torch.rand(3)
     assert torch.equal(first, again.uniform(100, 50))
@@ -19,7 +19,7 @@ def test_noise_is_uniform_new_each_time_and_the_same_for_the_same_seed():
 
 
 def test_a_restored_state_goes_on_where_it_stopped():
-    draws, restored = Draws(seed=3), Draws(seed=3)
+    draws, restored = Noise(seed=3), Noise(seed=3)
     draws.uniform(2, 2)
     restored.load_state_dict(draws.state_dict())
     assert torch.equal(draws.uniform(4, 4), restored.uniform(4, 4))

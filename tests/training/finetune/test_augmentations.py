@@ -9,7 +9,7 @@ import pytest
 
 from nsh.training import augment as augmentation
 from nsh.training.augment import draw
-from nsh.training.finetune.draws import CROP_TRIES, JITTERS, NONE, OPERATIONS, draw_views
+from nsh.training.finetune.augmentations import CROP_TRIES, JITTERS, NONE, OPERATIONS, draw_views
 
 IMAGES = 20_000
 SIZE = (320, 240)

@@ -1,12 +1,12 @@
-"""Training images decoded once, as squares of bytes that any epoch can read. Knows no network and no augmentation.
+"""A cache of decoded training images, which every epoch reads. Knows no network and no augmentation.
 
-A store is a folder with store.json (its side and number of images), and, for every 256 images, <number>.npy, uint8
-[256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the originals. A shard is there whole
-or not at all: what a cut run has made, the next one need not.
+The cache is a folder. `store.json` holds the side and the number of images. Every 256 images have a shard:
+<number>.npy, uint8 [256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the originals. A
+shard is written whole or not at all, so that an interrupted run is continued shard by shard.
 
-Images are squashed to side = ceil(8 / 7 S), as 256 is to 224, the usual pair. That is 1.3 times the memory of S, and
-enough for a view of nearly the whole image to be shrunk as from the original; one of a small part of a large original
-holds less detail. Where no image is that long, the longest one's side is enough: CIFAR-10's 32 pixels stay as they are.
+Images are squashed to side = ceil(8 / 7 S), the ratio of the usual 256 and 224. This takes 1.3 times the memory of S. A
+view of nearly the whole image is as sharp as from the original; a view of a small part of a large original is less
+sharp. If all images are smaller, the side is that of the longest one: CIFAR-10's images keep their 32 pixels.
 """
 
 import io
@@ -33,13 +33,13 @@ SHARD = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store:
-    """A finished store.
+class ImageCache:
+    """A complete cache.
 
     Attributes:
         shards: uint8 [256, side, side, 3] each, mapped from the disk.
         sizes: int32 [n, 2], width and height of every original, in pixels.
-        side: of a square, in pixels.
+        side: width and height of a cached image, in pixels.
     """
 
     shards: Sequence[NDArray[np.uint8]]
@@ -48,23 +48,23 @@ class Store:
 
     @property
     def bytes(self) -> int:
-        """Of all squares together."""
+        """Size of all images together."""
         return len(self.sizes) * self.side**2 * 3
 
     def read(self, rows: Rows, into: NDArray[np.uint8]) -> None:
-        """Copy the squares in `rows` [n] into an array [n, side, side, 3]."""
+        """Copy the images in `rows` [n] into an array [n, side, side, 3]."""
         for place, row in enumerate(rows.tolist()):
             into[place] = self.shards[row // SHARD][row % SHARD]
 
 
-def name_store(images: ImageFiles) -> str:
-    """A folder's name that no other images, size, filter or way of reading share."""
-    facts = [images.digest, list(images.ids), images.size, images.resample, code_digest([__name__])]
-    return sha256_bytes(repr(facts).encode())[:16]
+def name_cache(images: ImageFiles) -> str:
+    """The folder's name: a digest of the images, their size and filter, and the code that reads them."""
+    identity = [images.digest, list(images.ids), images.size, images.resample, code_digest([__name__])]
+    return sha256_bytes(repr(identity).encode())[:16]
 
 
-def begin_store(images: ImageFiles, folder: Path) -> None:
-    """Settle the side of the squares, unless it is settled.
+def begin_cache(images: ImageFiles, folder: Path) -> None:
+    """Choose the side of the cached images and write the header, unless there is one.
 
     Raises:
         DataError: an image cannot be read.
@@ -74,8 +74,8 @@ def begin_store(images: ImageFiles, folder: Path) -> None:
         write_json(header, {"images": len(images.ids), "side": _choose_side(images)})
 
 
-def fill_store(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progress: Progress) -> None:
-    """Make this rank's part of the shards that are not there yet.
+def fill_cache(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progress: Progress) -> None:
+    """Write this rank's part of the missing shards.
 
     Raises:
         DataError: an image cannot be read.
@@ -97,11 +97,11 @@ def fill_store(images: ImageFiles, folder: Path, *, rank: int, ranks: int, progr
             _write(_shard_path(folder, number), np.stack(pixels))
 
 
-def open_store(folder: Path) -> Store:
-    """Map a store whose shards are all there."""
+def open_cache(folder: Path) -> ImageCache:
+    """Map a complete cache."""
     header = read_json(folder / "store.json")
     numbers = range(-(-header["images"] // SHARD))
-    return Store(
+    return ImageCache(
         shards=[np.load(_shard_path(folder, number), mmap_mode="r") for number in numbers],
         sizes=np.concatenate([np.load(_sizes_path(folder, number)) for number in numbers]),
         side=header["side"],
@@ -128,7 +128,7 @@ def _sizes_path(folder: Path, number: int) -> Path:
 
 
 def _write(path: Path, array: NDArray[Any]) -> None:
-    """By way of memory: NumPy's own `save` cannot say that the disk is full."""
+    """Write through memory: NumPy's own `save` does not report a full disk."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     write_bytes(path, buffer.getbuffer())
