@@ -13,7 +13,7 @@ from nsh.training.finetune.augment_batch import augment
 from nsh.training.finetune.augmentations import draw_views
 from nsh.training.finetune.fabric import open_fabric
 from nsh.training.finetune.files import ImageFiles
-from nsh.training.finetune.images import TrainingImages, _lead
+from nsh.training.finetune.images import TrainingImages, _prefetch
 
 PIXELS = make_images(10)
 
@@ -85,7 +85,7 @@ def test_no_thread_is_left_when_reading_ends_early(prepare):
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_each_item_comes_when_the_next_one_is_begun(count):
     made = []
-    led = _lead(made.append(item) or item for item in range(count))
+    led = _prefetch(made.append(item) or item for item in range(count))
     for item in range(count):
         assert next(led) == item
         assert made == list(range(min(count, item + 2)))
