@@ -1,4 +1,4 @@
-"""How far a setting's embeddings go by cosine, before any bit is drawn; computed once and kept."""
+"""Retrieval by cosine similarity of a setting's embeddings: the figures without hashing. Computed once and kept."""
 
 from nsh.data.split import read_part
 from nsh.errors import DataError

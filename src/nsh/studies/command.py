@@ -1,4 +1,4 @@
-"""What the commands of this room share: their arguments, and how they begin and end. Knows no study."""
+"""Arguments of the studies' commands, and what every command does first and last. Imports no study."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Groups = Mapping[Key, Sequence[Trial]]
 
 
 def open_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with what every study asks for."""
+    """A parser with the arguments of every study."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setting", choices=SETTINGS, default="cifar10", help="what is measured on (default: cifar10)")
     parser.add_argument("--root", type=Path, help="your images: the tree or the archive of CIFAR-10")
@@ -27,7 +27,7 @@ def open_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def open_measuring_parser(description: str | None) -> argparse.ArgumentParser:
-    """The same for a study that measures trials."""
+    """A parser for a study that measures trials."""
     parser = open_parser(description)
     parser.add_argument("--jobs", type=_count, help="trials at once, a thread each (default: compute.threads)")
     parser.add_argument("--seeds", type=_count, help="training seeds, from 0 up")
@@ -47,7 +47,7 @@ def open_setting(arguments: argparse.Namespace, params: Params) -> Setting:
 
 
 def run(trials: Sequence[Trial], setting: Setting, arguments: argparse.Namespace, params: Params) -> list[str]:
-    """`run_trials` as the arguments wish, the first seed of all before the second of any; equal trials are one."""
+    """Run the trials that differ, seed by seed, with the `--jobs` of the arguments."""
     different = [trial for place, trial in enumerate(trials) if trial not in trials[:place]]
     in_order = sorted(different, key=lambda trial: trial.seed)
     return run_trials(in_order, setting, jobs=arguments.jobs or params.compute.threads, say=say)
@@ -58,7 +58,7 @@ def summarise_groups(
 ) -> tuple[dict[Key, Summary[Result]], int]:
     """What is measured of a study's groups, and over how many seeds.
 
-    Trials with the parameters of params.yaml are the table's too, whose seeds are its own affair.
+    Trials with the parameters of params.yaml belong to the table too, so they do not raise the number of seeds.
 
     Args:
         make_groups: the groups, of a number of seeds.

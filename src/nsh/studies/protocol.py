@@ -1,8 +1,8 @@
-"""What all trials share: how far down a ranking is looked, and the code that they run. Imports nothing of that code."""
+"""Common to all trials: k of the metrics, and a digest of the code. Imports nothing of that code."""
 
 from nsh.system.code import code_digest
 
-K = 1000  # ranks looked at, as in the paper
+K = 1000  # of mAP@k and precision@k, as in the paper
 
 
 def digest_of(method: str) -> str:
