@@ -191,8 +191,24 @@ def cut_photographs() -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
-def trained(photographs: np.ndarray) -> Networks:
-    """MobileNetV2 with random weights, its normalisation fitted to the photographs, and a head with balanced bits."""
+def trained(made_once: "MadeOnce", photographs: np.ndarray) -> Networks:
+    """MobileNetV2 with random weights, its normalisation fitted to the photographs, and a head with balanced bits.
+
+    One worker makes it for all: fitting through 52 layers turns another order of a sum into another network.
+    """
+    import torch
+    from torch import nn
+
+    from nsh.backbones import networks
+
+    folder = made_once("networks", lambda folder: _fit_networks(folder, photographs))
+    backbone = networks.build("mobilenet_v2", weights=folder / "backbone.pt", image_size=SIZE)
+    head = nn.Linear(backbone.dim, BITS)
+    head.load_state_dict(torch.load(folder / "head.pt", weights_only=True))
+    return Networks(backbone, head.eval())
+
+
+def _fit_networks(folder: Path, photographs: np.ndarray) -> None:
     import torch
     from torch import nn
 
@@ -216,7 +232,9 @@ def trained(photographs: np.ndarray) -> Networks:
     with torch.no_grad():
         head.weight.copy_(torch.randn(head.weight.shape, generator=generator) / 10)
         head.bias.copy_(-(embeddings @ head.weight.T).mean(dim=0))
-    return Networks(backbone, head.eval())
+    folder.mkdir()
+    torch.save(backbone.network.state_dict(), folder / "backbone.pt")
+    torch.save(head.state_dict(), folder / "head.pt")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from nsh.objectives.heads.binary import mean_quantisation, quantisation, squared
 from nsh.objectives.heads.perceptron import PerceptronHead
 from nsh.objectives.sorting.softsort import affinity
 from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce, sorted_products
+from nsh.system.code import code_digest
 
 PARAMETERS = {
     "epochs": 2,
@@ -217,5 +218,6 @@ def test_fit_hands_the_loop_everything_the_result_depends_on():
 
     head = Nsh(**PARAMETERS).fit(draw_data(), bits=8, seed=4, report=print, loop=loop)
     assert head(torch.zeros(2, 12)).shape == (2, 8)
-    assert calls[0]["identity"] == {"method": "nsh", "bits": 8, **PARAMETERS}
+    code = code_digest(["nsh.methods.nsh"])
+    assert calls[0]["identity"] == {"method": "nsh", "method_code": code, "bits": 8, **PARAMETERS}
     assert (calls[0]["seed"], calls[0]["schedule"].epochs, calls[0]["schedule"].batch) == (4, 2, 8)

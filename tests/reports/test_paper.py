@@ -24,7 +24,7 @@ def test_nsh_on_sets_of_many_labels_is_what_the_paper_prints():
     assert printed("nuswide", "mAP_at_5000", table="T1")["NSH"] == {16: 0.758, 32: 0.811, 64: 0.824}
     assert printed("coco", "mAP_at_5000", table="T1")["NSH"] == {16: 0.746, 32: 0.774, 64: 0.783}
     assert paper.SIZES.keys() == paper.DATA_SETS.keys()
-    published = {data_set.name: data_set.published for data_set in (nuswide.SET, coco.SET)}
+    published = {name: data_set.published for name, data_set in (("nuswide", nuswide.SET), ("coco", coco.SET))}
     assert {name: sum(paper.SIZES[name]) for name in published} == published
 
 
