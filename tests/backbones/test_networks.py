@@ -76,13 +76,15 @@ class TestFrozen:
 
 
 class TestRandomWeights:
-    def test_they_are_the_same_each_time_and_leave_the_generator_alone(self):
+    def test_they_are_the_same_each_time_with_any_threads_and_leave_the_generator_alone(self):
         torch.manual_seed(1)
         state = torch.get_rng_state()
         first = networks.build("mobilenet_v2", weights=None, image_size=64)
         assert torch.equal(torch.get_rng_state(), state)
         torch.manual_seed(2)
+        torch.set_num_threads(2)
         second = networks.build("mobilenet_v2", weights=None, image_size=64)
+        assert torch.get_num_threads() == 2
         pairs = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
         assert all(torch.equal(one, other) for one, other in pairs)
 

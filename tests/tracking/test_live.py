@@ -11,7 +11,7 @@ from nsh.config import change
 from nsh.errors import NonFiniteLoss, TrackingError
 from nsh.project.paths import Pair, Project
 from nsh.system.files import sha256_file
-from nsh.tracking import training_run
+from nsh.tracking import live, training_run
 from nsh.tracking.store import open_store
 
 PAIR = Pair("nsh", 16)
@@ -49,6 +49,19 @@ def test_the_curve_is_there_while_training_goes_on(project, params, finish):
     assert 0 < run.data.metrics["train_seconds"] <= (run.info.end_time - run.info.start_time) / 1000 + 1
 
 
+def test_records_of_short_epochs_share_a_request(project, params, finish, monkeypatch):
+    requests, send = [], live.log_metrics
+    monkeypatch.setattr(live, "log_metrics", lambda *sent: (requests.append(sent), send(*sent)))
+    monkeypatch.setattr(live, "SEND_EVERY", math.inf)
+    with train(project, params) as report:
+        for epoch in range(1, 6):
+            report({"epoch": epoch, "loss": 1 / epoch})
+        finish("nsh", 16)
+    run, client = only_run(project)
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "train/loss")] == [1, 2, 3, 4, 5]
+    assert len(requests) == 2  # the first epoch at once, the others at the end
+
+
 @pytest.mark.parametrize(
     ("error", "status"), [(RuntimeError, "FAILED"), (KeyboardInterrupt, "KILLED"), (SystemExit, "KILLED")]
 )
@@ -82,8 +95,6 @@ def test_a_dead_store_is_one_warning(project, params, finish, monkeypatch, capsy
 
 
 def test_records_wait_for_a_store_that_comes_back(project, params, finish, monkeypatch, capsys):
-    from nsh.tracking import live
-
     send, broken = live.log_metrics, [True]
 
     def flaky(*arguments):
@@ -170,7 +181,7 @@ from pathlib import Path
 from nsh.config import read_params
 from nsh.project.paths import Pair
 from nsh.system.command import run_command
-from nsh.tracking import training_run
+from nsh.tracking import live, training_run
 
 def main():
     folder = Path(sys.argv[1])

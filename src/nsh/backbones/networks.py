@@ -186,8 +186,13 @@ def _fit_normalisation(backbone: Backbone) -> None:
             layer.train()
             layer.momentum = None  # take the statistics of the next batch
     size, generator = backbone.image_size, torch.Generator().manual_seed(_SEED)
-    with torch.no_grad():
-        backbone(torch.randn(_NOISE_IMAGES, 3, size, size, generator=generator))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more threads sum in another order, which many layers turn into another network
+    try:
+        with torch.no_grad():
+            backbone(torch.randn(_NOISE_IMAGES, 3, size, size, generator=generator))
+    finally:
+        torch.set_num_threads(threads)
     backbone.eval()
 
 

@@ -12,8 +12,7 @@ New here:
   (`nsh.objectives.closed_forms.whitening`). Neighbours are found there, and it is the input of the hash head, which has
   a hidden layer.
 - An image's latent is its projection on the first of these directions and is not learned, so the sorted list teaches
-the
-  codes which images are similar. A learned latent head helped at 16 bits alone (docs/experiments.md).
+  the codes which images are similar. A learned latent head helped at 16 bits alone (docs/experiments.md).
 - NT-Xent on the codes (Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020;
   on codes: Qiu et al., IJCAI 2021) is added, and logits are normalised over the batch: a hidden layer under SortedNCE
   alone ended at chance. L_R is left out, because the bits are balanced already.
