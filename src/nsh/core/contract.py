@@ -6,10 +6,11 @@ The contract is one JSON text in the ONNX file's metadata under the key `METADAT
 import json
 from dataclasses import asdict, dataclass, fields
 
+from nsh.core.preprocess import PREPROCESSING
 from nsh.errors import CodesError
 
 METADATA_KEY = "nsh"
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,7 @@ class EncoderContract:
     bits: int
     image_size: int  # pixels, height = width = image_size
     resample: str  # Pillow filter name in lower case: "bilinear", "bicubic"
+    preprocessing: int = PREPROCESSING  # version of the rules that turn a file into pixels
     mean: tuple[float, float, float]  # of RGB in [0, 1], subtracted inside the graph
     std: tuple[float, float, float]
     bit_rule: str = "logit > 0"

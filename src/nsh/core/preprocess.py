@@ -20,6 +20,13 @@ from nsh.core.opening import READERS, check_size, open_image
 from nsh.core.samples import to_rgb
 from nsh.errors import ConfigError, UnreadableImage
 
+PREPROCESSING = 1
+"""The version of the rules that turn a file into pixels: raise it whenever a pixel may change, in any module of core.
+
+An encoder carries the version that it was made with, as a part of its identity. Its codes are those of these pixels, so
+an encoder of another version is refused.
+"""
+
 ImageSource = str | Path | bytes | Image.Image | NDArray[np.uint8]
 
 FORMATS = tuple(READERS)
