@@ -58,9 +58,9 @@ def main() -> None:
 def build(folder: Path, codes: np.ndarray) -> Index:
     """An index of the codes, ids in random order as paths would be."""
     start, processor = time.perf_counter(), time.process_time()
-    index = Index.create(folder, bits=BITS, encoder_sha256=ENCODER)
+    index = Index.create(folder, bits=BITS, encoder_identity=ENCODER)
     order = np.random.default_rng(1).permutation(len(codes))
-    index.add([f"photographs/of/the/garden/{number:010d}.jpg" for number in order], codes, encoder_sha256=ENCODER)
+    index.add([f"photographs/of/the/garden/{number:010d}.jpg" for number in order], codes, encoder_identity=ENCODER)
     processor = time.process_time() - processor
     print(f"build      {time.perf_counter() - start:8.2f} s, {processor:.2f} s of processor, load {load()}")
     megabytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
@@ -106,7 +106,7 @@ def time_adding(index: Index, random: np.random.Generator, *, rounds: int) -> bo
         ids = [f"added/{turn}/{number:06d}.jpg" for number in random.permutation(ADDED)]
         codes = random.integers(0, 256, (ADDED, BITS // 8), dtype=np.uint8)
         processor = time.process_time()
-        values.append(timed(lambda ids=ids, codes=codes: index.add(ids, codes, encoder_sha256=ENCODER)))
+        values.append(timed(lambda ids=ids, codes=codes: index.add(ids, codes, encoder_identity=ENCODER)))
         processors.append(time.process_time() - processor)
     print(f"add: {', '.join(f'{value:.2f}' for value in values)} s; {statistics.median(processors):.2f} s of processor")
     return judge(f"add of {ADDED} <= {LIMIT_ADD_SECONDS} s", statistics.median(values), LIMIT_ADD_SECONDS)

@@ -78,7 +78,7 @@ def home(tmp_path, monkeypatch):
     """A user's home, with an encoder and an index in it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     shutil.copy(GOLDEN, tmp_path)
-    Index.create(tmp_path / "index", bits=16, encoder_sha256="0" * 64)
+    Index.create(tmp_path / "index", bits=16, encoder_identity="0" * 64)
     return tmp_path
 
 

@@ -56,7 +56,7 @@ def test_build_add_remove_and_info(tmp_path, codes):
     assert described == {
         "items": 38,
         "bits": 64,
-        "encoder_sha256": ENCODER,
+        "encoder_identity": ENCODER,
         "version": 3,
         "metadata": ["class"],
         "approximate": {},
@@ -147,7 +147,7 @@ def test_info_finds_damage(tmp_path, codes):
 
 
 def test_standard_input_that_is_closed_or_no_text_is_one_sentence(tmp_path, codes):
-    Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
     command = f"{sys.executable} -m nsh.cli index remove - --index {tmp_path / 'index'}"
     for source, said in (("<&-", "- means standard input, and that is closed"), ("</bin/sh", "nothing was removed")):
         result = subprocess.run(["sh", "-c", f"{command} {source}"], capture_output=True, text=True, check=False)

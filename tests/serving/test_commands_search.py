@@ -24,11 +24,11 @@ def place(tmp_path_factory, photographs, encoder_path):
     for row, name in enumerate(names):
         Image.fromarray(photographs[row]).save(folder / name)
     encoder = Encoder(encoder_path, threads=1)
-    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_sha256=encoder.sha256)
+    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_identity=encoder.sha256)
     index.add(
         names,
         encoder.encode([folder / name for name in names]),
-        encoder_sha256=encoder.sha256,
+        encoder_identity=encoder.sha256,
         metadata=[{"third": str(row % 3)} for row in range(30)],
     )
     index.close()
@@ -67,7 +67,7 @@ def test_text_for_people_and_a_bad_image_beside_a_good_one(place, encoder_path):
 
 
 def test_an_index_of_another_encoder_is_refused(place, encoder_path, tmp_path):
-    Index.create(tmp_path / "index", bits=12, encoder_sha256="f" * 64).close()
+    Index.create(tmp_path / "index", bits=12, encoder_identity="f" * 64).close()
     result = nsh(place / "odd-1.png", "--model", encoder_path, "--index", tmp_path / "index")
     assert result.returncode == 2
     assert result.stderr.startswith("error: the index holds codes of the encoder ffffffffffff, these are of ")

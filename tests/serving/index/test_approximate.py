@@ -28,8 +28,8 @@ def recall(index, codes, queries):
 
 @pytest.fixture
 def index(tmp_path):
-    index = Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER, approximate_above=1000)
-    index.add([str(row) for row in range(4000)], clustered(4000), encoder_sha256=ENCODER)
+    index = Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER, approximate_above=1000)
+    index.add([str(row) for row in range(4000)], clustered(4000), encoder_identity=ENCODER)
     return index
 
 
@@ -41,10 +41,10 @@ def test_the_recall_it_prints_is_the_recall_it_has(index):
 
 
 def test_below_its_limit_it_is_not_there(tmp_path):
-    index = Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER, approximate_above=1000)
-    index.add([str(row) for row in range(1000)], clustered(1000), encoder_sha256=ENCODER)
+    index = Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER, approximate_above=1000)
+    index.add([str(row) for row in range(1000)], clustered(1000), encoder_identity=ENCODER)
     assert index.approximate == {}
-    index.add(["one more"], clustered(1, seed=5), encoder_sha256=ENCODER)
+    index.add(["one more"], clustered(1, seed=5), encoder_identity=ENCODER)
     assert index.approximate["rows"] == "1001"
     index.remove(["one more"])
     assert index.approximate == {}
@@ -52,9 +52,9 @@ def test_below_its_limit_it_is_not_there(tmp_path):
 
 def test_it_follows_adding_changing_and_removing(index):
     far = ~clustered(1)
-    index.add(["new"], far, encoder_sha256=ENCODER)
+    index.add(["new"], far, encoder_identity=ENCODER)
     assert index.search(far, k=1)[0][0][:2] == ("new", 0)
-    index.add(["new", "17"], np.concatenate([clustered(1), far]), encoder_sha256=ENCODER)
+    index.add(["new", "17"], np.concatenate([clustered(1), far]), encoder_identity=ENCODER)
     assert index.search(far, k=1)[0][0][:2] == ("17", 0)
     index.remove(["17"])
     assert index.search(far, k=1)[0][0].distance > 0
@@ -63,7 +63,7 @@ def test_it_follows_adding_changing_and_removing(index):
 
 
 def test_the_centres_are_found_anew_when_it_has_doubled(index):
-    index.add([f"more {row}" for row in range(4001)], clustered(4001, seed=2), encoder_sha256=ENCODER)
+    index.add([f"more {row}" for row in range(4001)], clustered(4001, seed=2), encoder_identity=ENCODER)
     assert index.approximate["rows"] == "8001"
 
 
@@ -96,4 +96,4 @@ def test_damage_to_its_file_is_noticed(index):
 
 def test_a_negative_limit_is_refused(tmp_path):
     with pytest.raises(CodesError, match="approximate_above = -1"):
-        Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER, approximate_above=-1)
+        Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER, approximate_above=-1)

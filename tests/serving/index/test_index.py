@@ -37,7 +37,7 @@ class Oracle(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.folder = Path(tempfile.mkdtemp()) / "index"
-        self.index = Index.create(self.folder, bits=BITS, encoder_sha256=ENCODER)
+        self.index = Index.create(self.folder, bits=BITS, encoder_identity=ENCODER)
         self.items = {}
 
     def teardown(self):
@@ -53,7 +53,7 @@ class Oracle(RuleBasedStateMachine):
             list(added),
             np.array([code for code, _ in added.values()], np.uint8).reshape(-1, 2),
             metadata=[metadata for _, metadata in added.values()] if described else None,
-            encoder_sha256=ENCODER,
+            encoder_identity=ENCODER,
         )
         assert count == len(self.items) - before
 
@@ -121,19 +121,19 @@ def draw(count, *, bytes=8, seed=0):
 
 @pytest.fixture
 def index(tmp_path):
-    index = Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
-    index.add(["a", "b", "c"], draw(3), encoder_sha256=ENCODER, metadata=[{"class": "x"}, {"class": "y"}, {}])
+    index = Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
+    index.add(["a", "b", "c"], draw(3), encoder_identity=ENCODER, metadata=[{"class": "x"}, {"class": "y"}, {}])
     return index
 
 
 def test_what_it_says_about_itself(index):
-    assert (index.bits, index.encoder_sha256, index.version, len(index)) == (64, ENCODER, 1, 3)
+    assert (index.bits, index.encoder_identity, index.version, len(index)) == (64, ENCODER, 1, 3)
     assert index.columns == ["class"]
     assert index.approximate == {}
 
 
 def test_an_empty_index_finds_nothing(tmp_path):
-    index = Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    index = Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
     assert index.search(draw(2), k=5) == [[], []]
     assert index.search_radius(draw(2), radius=64) == [[], []]
     assert index.search(draw(0), k=5) == []
@@ -141,15 +141,15 @@ def test_an_empty_index_finds_nothing(tmp_path):
 
 
 def test_a_radius_of_0_finds_equal_codes_in_the_order_of_insertion(index):
-    index.add(["twin"], index.code_of("b")[None], encoder_sha256=ENCODER)
+    index.add(["twin"], index.code_of("b")[None], encoder_identity=ENCODER)
     (hits,) = index.search_radius(index.code_of("b")[None], radius=0)
     assert [(hit.id, hit.distance) for hit in hits] == [("b", 0), ("twin", 0)]
 
 
 def test_an_update_without_metadata_leaves_them_and_one_with_replaces_them(index):
-    index.add(["a"], draw(1, seed=1), encoder_sha256=ENCODER)
+    index.add(["a"], draw(1, seed=1), encoder_identity=ENCODER)
     assert index.search(draw(1, seed=1), k=1)[0][0] == ("a", 0, {"class": "x"})
-    index.add(["a"], draw(1, seed=1), encoder_sha256=ENCODER, metadata=[{"year": "2026"}])
+    index.add(["a"], draw(1, seed=1), encoder_identity=ENCODER, metadata=[{"year": "2026"}])
     assert index.search(draw(1, seed=1), k=1)[0][0] == ("a", 0, {"year": "2026"})
 
 
@@ -170,13 +170,13 @@ def test_what_is_handed_out_is_the_callers(index):
         ({"ids": ["d"]}, "found 1 ids and 2 codes"),
         ({"metadata": [{}]}, "found 2 ids and 1 metadata"),
         ({"metadata": [{}, {"class": 3}]}, "found 3 in the metadata"),
-        ({"encoder_sha256": "b" * 64}, "codes of the encoder aaaaaaaaaaaa, these are of bbbbbbbbbbbb"),
+        ({"encoder_identity": "b" * 64}, "codes of the encoder aaaaaaaaaaaa, these are of bbbbbbbbbbbb"),
         ({"codes": draw(2, bytes=16)}, "codes of 64 bits must be a uint8 array"),
         ({"codes": draw(2).astype(np.int64)}, "codes of 64 bits must be a uint8 array"),
     ],
 )
 def test_what_cannot_be_added_changes_nothing(index, arguments, message):
-    whole = {"ids": ["d", "e"], "codes": draw(2), "encoder_sha256": ENCODER} | arguments
+    whole = {"ids": ["d", "e"], "codes": draw(2), "encoder_identity": ENCODER} | arguments
     with pytest.raises(CodesError, match=message):
         index.add(whole.pop("ids"), whole.pop("codes"), **whole)
     assert (index.version, len(index)) == (1, 3)
@@ -239,7 +239,7 @@ def test_a_folder_that_is_no_index(tmp_path):
 
 def test_an_index_is_not_made_over_something(index):
     with pytest.raises(CodesError, match="is not empty"):
-        Index.create(index.folder, bits=64, encoder_sha256=ENCODER)
+        Index.create(index.folder, bits=64, encoder_identity=ENCODER)
 
 
 def test_a_flipped_bit_in_the_codes_is_noticed(index):
@@ -258,17 +258,17 @@ def test_a_missing_file_is_noticed(index):
 
 
 def test_an_index_of_a_later_schema_is_refused(tmp_path):
-    writer.create(tmp_path / "index", bits=64, width=8, settings={"encoder_sha256": ENCODER})
+    writer.create(tmp_path / "index", bits=64, width=8, settings={"encoder_identity": ENCODER})
     from nsh.serving.index import sqlite
 
     with sqlite.writing(tmp_path / "index") as connection:
-        sqlite.put_setting(connection, "schema", "2")
-    with pytest.raises(CodesError, match="has schema 2, this version reads 1"):
+        sqlite.put_setting(connection, "schema", "99")
+    with pytest.raises(CodesError, match="has schema 99, this version reads 2"):
         Index.open(tmp_path / "index")
 
 
 def test_one_opened_for_reading_cannot_be_changed(index):
     reader = Index.open(index.folder, readonly=True)
-    for change in (lambda: reader.add(["d"], draw(1), encoder_sha256=ENCODER), lambda: reader.remove(["a"])):
+    for change in (lambda: reader.add(["d"], draw(1), encoder_identity=ENCODER), lambda: reader.remove(["a"])):
         with pytest.raises(CodesError, match="opened for reading only"):
             change()

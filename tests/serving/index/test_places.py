@@ -39,7 +39,7 @@ while True:
     if turn % 3:
         ids = [str(row) for row in range(50)]
         codes = np.full((50, 8), turn % 256, np.uint8)
-        index.add(ids, codes, encoder_sha256="a" * 64, metadata=[{"turn": str(turn)}] * 50)
+        index.add(ids, codes, encoder_identity="a" * 64, metadata=[{"turn": str(turn)}] * 50)
     else:
         index.remove([str(row) for row in range(25)])
 """
@@ -63,16 +63,16 @@ def look(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    index = Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    index = Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
     ids = [str(row) for row in range(2000)]
     codes = np.random.default_rng(0).integers(0, 256, (2000, 8), dtype=np.uint8)
-    index.add(ids, codes, encoder_sha256=ENCODER, metadata=[{"turn": "1"}] * 2000)
+    index.add(ids, codes, encoder_identity=ENCODER, metadata=[{"turn": "1"}] * 2000)
     index.close()
     return tmp_path / "index"
 
 
 def test_on_a_read_only_mount_beside_a_writer_each_answer_is_of_one_version(tmp_path, mount_read_only):
-    Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER).close()
+    Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER).close()
     mount_read_only(tmp_path / "index", tmp_path / "mounted")
     process = subprocess.Popen(
         [sys.executable, "-c", CHANGE, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True
@@ -146,15 +146,15 @@ def test_a_change_without_room_is_refused_and_undone(tmp_path, mount):
     volume = tmp_path / "volume"
     volume.mkdir()
     mount("-t", "tmpfs", "-o", "size=1200k", "none", volume)
-    index = Index.create(volume / "index", bits=64, encoder_sha256=ENCODER)
-    index.add(["first"], CODE, encoder_sha256=ENCODER)
+    index = Index.create(volume / "index", bits=64, encoder_identity=ENCODER)
+    index.add(["first"], CODE, encoder_identity=ENCODER)
     free = shutil.disk_usage(volume).free
     for count in (8000, 20_000, 200_000):  # what has no room: the database at the commit, or already the codes
         with pytest.raises(IndexFull, match="the disk is full: nothing was changed in"):
-            index.add([f"{row:0100}" for row in range(count)], np.zeros((count, 8), np.uint8), encoder_sha256=ENCODER)
+            index.add([f"{row:0100}" for row in range(count)], np.zeros((count, 8), np.uint8), encoder_identity=ENCODER)
         assert shutil.disk_usage(volume).free >= free - 64 * 1024
         assert [hit.id for hit in index.search(CODE, k=9)[0]] == ["first"]
-    index.add(["second"], CODE, encoder_sha256=ENCODER)
+    index.add(["second"], CODE, encoder_identity=ENCODER)
     index.check()
     assert len(index) == 2
 
@@ -222,7 +222,7 @@ def test_a_second_writer_is_told_of_the_first(folder, monkeypatch):
 @pytest.mark.parametrize("kind", ["nfs4", "cifs"])
 def test_a_network_file_system_is_refused_in_one_sentence(folder, monkeypatch, kind):
     monkeypatch.setattr(refusals, "file_system", lambda path: kind)  # none can be mounted here
-    for use in (Index.open, lambda path: Index.create(path / "new", bits=8, encoder_sha256=ENCODER)):
+    for use in (Index.open, lambda path: Index.create(path / "new", bits=8, encoder_identity=ENCODER)):
         with pytest.raises(IndexMisplaced, match=f"a network file system, {kind}.*: keep it on a local disk"):
             use(folder)
 

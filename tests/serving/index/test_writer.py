@@ -35,7 +35,7 @@ while True:
         turn = index.version
         codes = np.full((100, 8), turn % 256, np.uint8)
         ids = [f"{turn}/{row}" for row in range(100)]
-        index.add(ids, codes, encoder_sha256="a" * 64, metadata=[{"turn": str(turn)}] * 100)
+        index.add(ids, codes, encoder_identity="a" * 64, metadata=[{"turn": str(turn)}] * 100)
 """
 
 
@@ -69,7 +69,7 @@ def check_whole(snapshot):
 
 @pytest.fixture
 def folder(tmp_path):
-    Index.create(tmp_path / "index", bits=64, encoder_sha256=ENCODER)
+    Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
     return tmp_path / "index"
 
 
@@ -77,7 +77,7 @@ def test_killed_at_any_instant_it_is_the_last_complete_version(folder):
     chance = random.Random(0)
     begin = time.monotonic()
     index = Index.open(folder)
-    index.add(["timed"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.add(["timed"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     index.remove(["timed"])
     one_write = (time.monotonic() - begin) / 2
     before = Index.open(folder).version
@@ -93,7 +93,7 @@ def test_killed_at_any_instant_it_is_the_last_complete_version(folder):
         before = index.version
         del index
     index = Index.open(folder)
-    index.add(["last"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.add(["last"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     files = sorted(path.name for path in (folder / "snapshots").iterdir())
     assert files == sorted(
         f"{number:010d}.{kind}.npy" for number in (index.version - 1, index.version) for kind in ("codes", "keys")
@@ -107,7 +107,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("place", ["write", "put_version", "delete_others", "forget_versions"])
 def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, place):
     index = Index.open(folder)
-    index.add(["a"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.add(["a"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
 
     def stop(*arguments, **keywords):
         raise Killed
@@ -115,10 +115,10 @@ def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, 
     with monkeypatch.context() as patched:
         patched.setattr(snapshot_files if hasattr(snapshot_files, place) else sqlite, place, stop)
         with pytest.raises(Killed):
-            index.add(["b"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+            index.add(["b"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     for reader in (index, Index.open(folder)):
         assert [hit.id for hit in reader.search(np.zeros((1, 8), np.uint8), k=5)[0]] == ["a"]
-    index.add(["c"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.add(["c"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     assert [hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=5)[0]] == ["a", "c"]
 
 
@@ -153,7 +153,7 @@ def test_a_reader_slower_than_its_writers_is_answered(folder, monkeypatch):
 
     assert index.read(ask) == ["1", "2", "3"]
     assert versions == [0, 1, 2, 3]
-    index.add(["late"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+    index.add(["late"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     assert len(index) == 4
 
 
@@ -179,7 +179,7 @@ def test_threads_search_while_one_writes_and_all_refresh(folder):
     for turn in range(30):  # all items change at once: a search that mixes two versions sees two rounds
         ids = [str(row) for row in range(10 * (turn // 10 + 1))]
         metadata = [{"round": str(turn)}] * len(ids)
-        index.add(ids, np.zeros((len(ids), 8), np.uint8), metadata=metadata, encoder_sha256=ENCODER)
+        index.add(ids, np.zeros((len(ids), 8), np.uint8), metadata=metadata, encoder_identity=ENCODER)
     done.set()
     for thread in threads:
         thread.join()
@@ -200,7 +200,7 @@ def connect_aloud(*arguments, **keywords):
     return connect(*arguments, **keywords)
 
 sqlite.connect = connect_aloud
-index.add(["late"], np.zeros((1, 8), np.uint8), encoder_sha256="a" * 64)
+index.add(["late"], np.zeros((1, 8), np.uint8), encoder_identity="a" * 64)
 print(index.version)
 """
 
@@ -230,7 +230,7 @@ def test_a_second_writer_gives_up_in_one_sentence(folder, monkeypatch):
     monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.1)
     index = Index.open(folder)
     with sqlite.writing(folder), pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"):
-        index.add(["a"], np.zeros((1, 8), np.uint8), encoder_sha256=ENCODER)
+        index.add(["a"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
 
 
 def test_two_processes_that_add_lose_nothing(folder):
@@ -241,7 +241,7 @@ from pathlib import Path
 from nsh.serving.index import Index
 index = Index.open(Path(sys.argv[1]))
 for row in range(20):
-    index.add([f"{sys.argv[2]}/{row}"], np.full((1, 8), row, np.uint8), encoder_sha256="a" * 64)
+    index.add([f"{sys.argv[2]}/{row}"], np.full((1, 8), row, np.uint8), encoder_identity="a" * 64)
 """
     processes = [subprocess.Popen([sys.executable, "-c", code, str(folder), name]) for name in "xyz"]
     assert [process.wait() for process in processes] == [0, 0, 0]
@@ -254,7 +254,7 @@ for row in range(20):
 def test_there_is_no_log_that_could_grow_while_readers_are_open(folder):
     index, reader = Index.open(folder), Index.open(folder, readonly=True)
     for turn in range(20):
-        index.add([f"{turn}/{row}" for row in range(200)], np.zeros((200, 8), np.uint8), encoder_sha256=ENCODER)
+        index.add([f"{turn}/{row}" for row in range(200)], np.zeros((200, 8), np.uint8), encoder_identity=ENCODER)
         reader.refresh()
         assert sorted(path.name for path in folder.iterdir()) == ["index.sqlite", "snapshots"]
     assert len(reader) == 4000
@@ -274,7 +274,7 @@ index = Index.open(folder, readonly=True)
 index.refresh()
 print([hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=9)[0]])
 try:
-    Index.open(folder).add(["b"], np.zeros((1, 8), np.uint8), encoder_sha256="a" * 64)
+    Index.open(folder).add(["b"], np.zeros((1, 8), np.uint8), encoder_identity="a" * 64)
 except CodesError as error:
     print(error)
 """
@@ -286,8 +286,8 @@ def test_a_read_only_folder_opens_and_refuses_changes(killed):
         Path(parent).chmod(0o755)
         folder = Path(parent) / "index"
         code = "import sys, os, numpy as np; from nsh.serving.index import Index; from pathlib import Path\n"
-        code += "index = Index.create(Path(sys.argv[1]), bits=64, encoder_sha256='a' * 64)\n"
-        code += "index.add(['a'], np.zeros((1, 8), np.uint8), encoder_sha256='a' * 64)\n"
+        code += "index = Index.create(Path(sys.argv[1]), bits=64, encoder_identity='a' * 64)\n"
+        code += "index.add(['a'], np.zeros((1, 8), np.uint8), encoder_identity='a' * 64)\n"
         code += "os.kill(os.getpid(), 9)" if killed else ""
         subprocess.run([sys.executable, "-c", code, str(folder)], check=not killed)
         for path in (*folder.rglob("*"), folder):

@@ -111,7 +111,7 @@ def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path
 
 
 def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
-    Index.create(tmp_path / "index", bits=12, encoder_sha256="0" * 64)
+    Index.create(tmp_path / "index", bits=12, encoder_identity="0" * 64)
     result = subprocess.run(
         command("--model", encoder_path, "--index", tmp_path / "index"),
         capture_output=True,

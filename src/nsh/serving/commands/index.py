@@ -53,7 +53,7 @@ def build(
         made = Index.create(
             partial,
             bits=header["bits"],
-            encoder_sha256=header["encoder_sha256"],
+            encoder_identity=header["encoder_sha256"],
             approximate_above=approximate_above,
         )
         _, joined = _add(made, sources, metadata=metadata)
@@ -151,7 +151,7 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
     codes = np.concatenate([source.codes for source in sources])
     joined = None if metadata is None else read_metadata(metadata, ids)
     items = None if joined is None else joined.items
-    return to.add(ids, codes, metadata=items, encoder_sha256=sources[0].header["encoder_sha256"]), joined
+    return to.add(ids, codes, metadata=items, encoder_identity=sources[0].header["encoder_sha256"]), joined
 
 
 def _find(index: "Index", name: str) -> str:
@@ -176,7 +176,7 @@ def _describe(shown: "Index") -> dict[str, Any]:
     return {
         "items": len(shown),
         "bits": shown.bits,
-        "encoder_sha256": shown.encoder_sha256,
+        "encoder_identity": shown.encoder_identity,
         "version": shown.version,
         "metadata": shown.columns,
         "approximate": shown.approximate,
@@ -188,7 +188,7 @@ def _print(shown: "Index", *, as_json: bool, joined: "MatchedMetadata | None" = 
         typer.echo(json.dumps({**_describe(shown), **_describe_join(joined)}, indent=2))
         return
     typer.echo(f"items      {len(shown)}, version {shown.version}")
-    typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_sha256}")
+    typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_identity}")
     typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
     typer.echo(f"search     {_manner(shown.approximate)}")
     if joined is not None:

@@ -43,13 +43,13 @@ class Index:
         self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     @classmethod
-    def create(cls, folder: Path, *, bits: int, encoder_sha256: str, approximate_above: int | None = None) -> Self:
+    def create(cls, folder: Path, *, bits: int, encoder_identity: str, approximate_above: int | None = None) -> Self:
         """Make an empty index in a new or empty folder.
 
         Args:
             folder: made, with its parents, if missing.
             bits: length of every code, 1..512.
-            encoder_sha256: of the encoder file whose codes it will hold; codes of any other encoder are refused.
+            encoder_identity: of the encoder whose codes it will hold; codes of any other encoder are refused.
             approximate_above: with more items than this, unfiltered searches for the k nearest are faster and may miss
                 some; None: always exact.
 
@@ -58,7 +58,7 @@ class Index:
         """
         if approximate_above is not None and approximate_above < 0:
             raise CodesError(f"found approximate_above = {approximate_above}: 0 or more is allowed")
-        settings = {"encoder_sha256": encoder_sha256}
+        settings = {"encoder_identity": encoder_identity}
         if approximate_above is not None:
             settings["approximate_above"] = str(approximate_above)
         writer.create(Path(folder), bits=bits, width=code_bytes(bits), settings=settings)
@@ -87,9 +87,9 @@ class Index:
         return self._snapshot.bits
 
     @property
-    def encoder_sha256(self) -> str:
-        """Digest of the encoder whose codes the index holds."""
-        return self._snapshot.settings["encoder_sha256"]
+    def encoder_identity(self) -> str:
+        """Identity of the encoder whose codes the index holds."""
+        return self._snapshot.settings["encoder_identity"]
 
     @property
     def version(self) -> int:
@@ -120,7 +120,7 @@ class Index:
         codes: NDArray[np.uint8],
         *,
         metadata: Sequence[Mapping[str, str]] | None = None,
-        encoder_sha256: str,
+        encoder_identity: str,
     ) -> int:
         """Add items, all of them or none; return how many of the ids are new.
 
@@ -128,14 +128,14 @@ class Index:
             ids: unique; an existing id gets the new code and keeps its place in the order of insertion.
             codes: uint8 [n, ceil(bits / 8)], one for each id.
             metadata: for each id its columns and values, which replace all former ones; None: metadata stay.
-            encoder_sha256: of the encoder that made the codes.
+            encoder_identity: of the encoder that made the codes.
 
         Raises:
             CodesError: the codes are of another encoder or length, an id is not valid or occurs twice, the index is
                 open for reading only, or another process is writing.
         """
         self._check_writable()
-        self.check_encoder(encoder_sha256)
+        self.check_encoder(encoder_identity)
         check_codes(codes, bits=self.bits)
         check_ids(ids)
         for name, values in (("codes", codes), ("metadata", metadata)):
@@ -237,15 +237,15 @@ class Index:
         """
         self.read(Snapshot.check)
 
-    def check_encoder(self, sha256: str) -> None:
-        """Make sure that the index holds codes of the encoder with this digest.
+    def check_encoder(self, identity: str) -> None:
+        """Make sure that the index holds codes of the encoder with this identity.
 
         Raises:
             CodesError: it holds another encoder's.
         """
-        if sha256 != self.encoder_sha256:
+        if identity != self.encoder_identity:
             raise CodesError(
-                f"the index holds codes of the encoder {self.encoder_sha256[:12]}, these are of {sha256[:12]}: "
+                f"the index holds codes of the encoder {self.encoder_identity[:12]}, these are of {identity[:12]}: "
                 "use that encoder, or build another index"
             )
 

@@ -195,7 +195,7 @@ def _settings(connection: sqlite3.Connection, folder: Path) -> dict[str, str]:
     schema = settings.get("schema")
     if schema != str(sqlite.SCHEMA):
         raise CodesError(f"{folder} has schema {schema}, this version reads {sqlite.SCHEMA}: build it again")
-    if not settings.get("bits", "").isdecimal() or "encoder_sha256" not in settings:
+    if not settings.get("bits", "").isdecimal() or "encoder_identity" not in settings:
         raise damaged(folder, f"{sqlite.FILE} lacks settings")
     return settings
 

@@ -5,7 +5,7 @@ it looks up ids and metadata only if the searched version is still current, so t
 versions. SQLite uses a rollback journal: between two changes the database is one complete file, which can be copied,
 and read from a read-only mount. Knows nothing of codes or searching.
 
-    setting    settings of the whole index: schema, bits, encoder_sha256 ...
+    setting    settings of the whole index: schema, bits, encoder_identity ...
     version    one row for each version whose files are kept; the highest number is current
     item       key (ascending in the order of insertion) and id
     metadata   one row for each item and column
@@ -29,7 +29,7 @@ from nsh.errors import IndexMissing
 from nsh.serving.index.refusals import check_place, convert_wal, damaged, read_only, translating
 
 FILE = "index.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 WAIT_SECONDS = 30.0
 """How long a second writer waits for the first."""
 

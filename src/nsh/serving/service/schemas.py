@@ -42,7 +42,7 @@ class Encoded(_Strict):
 class Codes(_Strict):
     """Codes of the images, in their order."""
 
-    encoder_sha256: str
+    encoder_identity: str
     bits: int
     results: list[Encoded]
 
@@ -88,7 +88,7 @@ class Info(_Strict):
     """What is served."""
 
     service: str
-    encoder_sha256: str
+    encoder_identity: str
     method: str
     backbone: str
     bits: int
