@@ -207,6 +207,7 @@ def make_encoder(path: Path) -> Path:
         data_set="none",
         split_sha256="",
         source_sha256="",
+        libraries="",
     )
     head = torch.nn.Linear(backbone.dim, 64).eval()
     graph.save(graph.join_head(graph.export_backbone(backbone, image_size=96), head, contract), path)

@@ -134,9 +134,9 @@ def make_images(width: int, height: int) -> list[bytes]:
 def start_server(arguments: argparse.Namespace, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """`nsh serve` over an index of one item, once it is ready."""
     encoder = Encoder(arguments.model)
-    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_identity=encoder.sha256)
+    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_identity=encoder.identity)
     code = encoder.run(np.zeros((1, encoder.contract.image_size, encoder.contract.image_size, 3), np.uint8)).code
-    index.add(["black"], code, encoder_identity=encoder.sha256)
+    index.add(["black"], code, encoder_identity=encoder.identity)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

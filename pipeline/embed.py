@@ -8,6 +8,7 @@ from typing import Any
 
 from nsh.backbones.published import open_published
 from nsh.config import read_params
+from nsh.core.preprocess import PREPROCESSING
 from nsh.data.registry import open_chosen
 from nsh.data.split import PARTS, read_header, read_part
 from nsh.export.embedder import open_embedder
@@ -31,7 +32,8 @@ def main() -> None:
     header: dict[str, Any] = {"backbone": seen.name, "weights": weights.source, "weights_sha256": weights.sha256}
     header |= {"image_size": seen.image_size, "resample": seen.resample, "dim": backbone.dim}
     header |= {"views": params.embed.views, "seed": params.embed.seed, "backbone_sha256": sha256_bytes(graph)}
-    header |= {"device": device.partition(":")[0], "split_sha256": read_header(project.split)["sha256"]}
+    header |= {"preprocessing": PREPROCESSING, "device": device.partition(":")[0]}
+    header |= {"split_sha256": read_header(project.split)["sha256"]}
     images = open_chosen(params.dataset, raw=project.raw)
     embed, batch, workers = open_embedder(backbone, graph, device=device), params.embed.batch, params.compute.threads
     size, dim = seen.image_size, backbone.dim

@@ -66,6 +66,7 @@ CONTRACT = EncoderContract(
     data_set="photographs",
     split_sha256="c" * 64,
     source_sha256="d" * 64,
+    libraries="torch 2.9.1",
 )
 
 

@@ -161,7 +161,8 @@ def registry_list(as_json: Annotated[bool, typer.Option("--json", help="Print JS
         best = ", ".join(f"{float(value):.4f} @{name.removeprefix('mAP_at_')}" for name, value in figures.items())
         gates = "passed" if version.tags["gates"] == "passed" else "failed"
         typer.echo(
-            f"{version.name:<{width}}  {version.version:>7}  {best or '-':<18}  {version.tags['encoder_sha256'][:12]}  "
+            f"{version.name:<{width}}  {version.version:>7}  {best or '-':<18}  "
+            f"{version.tags.get('encoder_identity', '-')[:12]:<12}  "
             f"{gates:<6}  {', '.join(version.aliases) or '-'}"
         )
 

@@ -22,6 +22,7 @@ CONTRACT = EncoderContract(
     data_set="fashion-mnist",
     split_sha256="c" * 64,
     source_sha256="d" * 64,
+    libraries="torch 2.9.1",
 )
 triples = st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 3)
 

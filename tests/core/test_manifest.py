@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.former_codes import FormerCodes, set_aside
-from nsh.core.manifest import HEADER, Entry, Plan, codes_path, digest_ids, manifest_path, read_codes
+from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_codes
 from nsh.errors import CodesError
 from nsh.system.files import read_json, sha256_file, write_json
 
@@ -27,7 +27,7 @@ def codes():
 
 
 def plan_of(ids=IDS, **changes) -> Plan:
-    values = {"encoder_sha256": "e" * 64, "bits": BITS, "images": len(ids), "images_sha256": digest_ids(ids)}
+    values = {"encoder_identity": "e" * 64, "bits": BITS, "images": len(ids), "images_sha256": digest_ids(ids)}
     return Plan(**{**values, "shard_rows": 3, "notes": {"data_set": "photographs"}, **changes})
 
 
@@ -62,7 +62,7 @@ def test_what_is_written_is_read(tmp_path, codes):
     assert np.array_equal(found.codes, codes[good])
     assert found.codes.dtype == np.uint8
     assert found.errors == [entry(BROKEN)]
-    assert found.header["encoder_sha256"] == "e" * 64
+    assert found.header["encoder_identity"] == "e" * 64
     assert found.header["notes"] == {"data_set": "photographs"}
     named = {key: found.header[key] for key in ("bits", "bytes", "images", "count", "errors", "bit_order")}
     assert named == {
@@ -127,7 +127,7 @@ def test_a_complete_folder_has_nothing_to_do(tmp_path, codes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"encoder_sha256": "f" * 64},
+        {"encoder_identity": "f" * 64},
         {"bits": 16},
         {"images_sha256": "0" * 64},
         {"images": 8},
@@ -143,6 +143,21 @@ def test_codes_of_two_encoders_never_mix(tmp_path, codes, changes, complete):
     before = files(tmp_path)
     with pytest.raises(CodesError, match="another encoder or of other images"):
         CodesWriter(tmp_path, plan_of(**changes))
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("place", [HEADER, PLAN])
+def test_codes_of_an_earlier_schema_are_refused_and_stay(tmp_path, codes, place):
+    """Their encoder has no identity: the header named its file."""
+    write_all(tmp_path, codes)
+    former = {"schema": 1, "encoder_sha256": "e" * 64, "bits": BITS, "images": len(IDS), "shard_rows": 3}
+    (tmp_path / HEADER).unlink()
+    write_json(tmp_path / place, former)
+    before = files(tmp_path)
+    message = "have schema 1, this version reads 2: encode again into a new folder"
+    for use in (lambda: CodesWriter(tmp_path, plan_of()), lambda: set_aside(tmp_path, plan_of(), ids=set(IDS))):
+        with pytest.raises(CodesError, match=message):
+            use()
     assert files(tmp_path) == before
 
 
@@ -186,8 +201,8 @@ def change_header(folder, **changes):
         (lambda folder: (folder / "00000.jsonl").write_text(""), "00000.jsonl is not the file"),
         (lambda folder: (folder / "header.json").write_text("{"), "header.json"),
         (lambda folder: (folder / "header.json").write_text("[]"), "no JSON object"),
-        (lambda folder: (folder / "header.json").write_text('{"schema": 1}'), "lacks bits"),
-        (lambda folder: change_header(folder, schema=9), "has schema 9, this version reads 1"),
+        (lambda folder: (folder / "header.json").write_text('{"schema": 2}'), "lacks bits"),
+        (lambda folder: change_header(folder, schema=9), "have schema 9, this version reads 2"),
         (lambda folder: change_header(folder, count=5), "damaged"),
         (lambda folder: change_header(folder, bits=24), "must be a uint8 array|damaged"),
     ],
@@ -220,7 +235,7 @@ def test_a_shard_that_is_none_is_damage_whatever_its_digest(tmp_path, codes, con
 
 @pytest.mark.parametrize(
     "changes",
-    [{"bits": "12"}, {"shards": 1}, {"shards": [1]}, {"shards": [{}]}, {"images": None}, {"encoder_sha256": 1}],
+    [{"bits": "12"}, {"shards": 1}, {"shards": [1]}, {"shards": [{}]}, {"images": None}, {"encoder_identity": 1}],
 )
 def test_a_header_of_other_types_is_damage(tmp_path, codes, changes):
     write_all(tmp_path, codes)

@@ -1,8 +1,11 @@
 """The exported graph is the network, whole, anonymous and the same wherever it is exported."""
 
+import os
 import runpy
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +17,29 @@ from torch import nn
 from nsh.core.codes import pack
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.errors import ExportError
-from nsh.export import cut, graph
+from nsh.export import canonical, cut, graph
 from nsh.serving.session import open_session
 
+ROOT = Path(__file__).parents[2]
 EXPORT = """
 import hashlib, sys, torch
 from torch import nn
+from nsh.core.contract import PROVENANCE, EncoderContract
+from nsh.core.identity import read_contract
 from nsh.export import graph
+from nsh.system.code import code_digest
 
 def network():
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
 
 torch.manual_seed(0)
-print(hashlib.sha256(graph.to_bytes(graph.export_backbone(network(), image_size=32))).hexdigest())
+backbone = graph.export_backbone(network(), image_size=32)
+provenance = dict.fromkeys(PROVENANCE, "") | {"source_sha256": code_digest(["nsh.export.graph"])}
+scale = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+contract = EncoderContract(bits=4, image_size=32, resample="bilinear", **scale, **provenance)
+encoder = graph.to_bytes(graph.join_head(backbone, nn.Linear(8, 4), contract))
+found = read_contract(encoder, name="encoder.onnx")
+print(hashlib.sha256(graph.to_bytes(backbone)).hexdigest(), found.identity, found.source_sha256)
 """
 
 
@@ -53,14 +66,22 @@ def test_the_encoder_keeps_the_contract_of_inputs_and_outputs(encoder_model):
 def test_the_contract_travels_in_the_metadata(encoder_model, contract):
     [prop] = encoder_model.metadata_props
     assert prop.key == METADATA_KEY
-    assert EncoderContract.from_json(prop.value) == contract
+    found = EncoderContract.from_json(prop.value)
+    assert found == replace(contract, identity=found.identity)
 
 
 def test_the_backbone_is_taken_over_node_for_node(encoder_model, backbone_model):
-    nodes = list(backbone_model.graph.node)
-    assert list(encoder_model.graph.node)[: len(nodes)] == nodes
-    weights = {weight.name: weight for weight in encoder_model.graph.initializer}
-    assert all(weights[weight.name] == weight for weight in backbone_model.graph.initializer)
+    whole, alone = onnx.ModelProto(), onnx.ModelProto()
+    whole.CopyFrom(encoder_model)
+    alone.CopyFrom(backbone_model)
+    canonical.canonicalise(alone)
+    nodes, weights = len(alone.graph.node), len(alone.graph.initializer)
+    assert nodes == len(backbone_model.graph.node)
+    del whole.graph.node[nodes:], whole.graph.initializer[weights:]
+    assert whole.graph.node == alone.graph.node
+    assert whole.graph.initializer == alone.graph.initializer
+    numbers = [{weight.raw_data for weight in model.graph.initializer} for model in (whole, backbone_model)]
+    assert numbers[0] == numbers[1]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 64])
@@ -93,14 +114,26 @@ def test_no_trace_of_the_exporting_machine_is_left(encoder_model):
     assert (encoder_model.producer_name, encoder_model.producer_version) == ("nsh", "")
 
 
-def test_another_process_in_another_folder_exports_the_same_bytes(tmp_path, capsys):
+def edit_code(folder: Path) -> None:
+    """Write a comment into every file, and rename a function of core."""
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8").replace("code_bytes", "length_of_code")
+        path.write_text(f"# edited\n{text}", encoding="utf-8")
+
+
+def test_another_process_with_edited_code_exports_the_same_bytes_and_the_same_identity(tmp_path, capsys):
     here, there = tmp_path / "one.py", tmp_path / "another folder" / "export.py"
-    there.parent.mkdir()
+    shutil.copytree(ROOT / "src" / "nsh", there.parent / "nsh")
+    edit_code(there.parent / "nsh")
     here.write_text(EXPORT)
     there.write_text("\n" + EXPORT)  # other line numbers, too
     runpy.run_path(str(here))
-    run = subprocess.run([sys.executable, there], capture_output=True, text=True, check=True)
-    assert run.stdout.split()[-1] == capsys.readouterr().out.split()[-1]
+    environment = os.environ | {"PYTHONPATH": str(there.parent)}
+    run = subprocess.run([sys.executable, there], env=environment, capture_output=True, text=True, check=True)
+    backbone, identity, source = run.stdout.split()[-3:]
+    expected = capsys.readouterr().out.split()[-3:]
+    assert [backbone, identity] == expected[:2]
+    assert source != expected[2]
 
 
 class Given(nn.Module):

@@ -1,7 +1,7 @@
 """Make tests/golden/encoder.onnx: a small network behind the same contract as the tests' large one.
 
 Production's tests use it where there is no torch to export one with. Every later version must read it: make it anew
-(`python tests/golden/make_encoder.py`) only with a new schema of the contract.
+(`python tests/golden/make_encoder.py`) only with a new schema of the contract, or a new version of the preprocessing.
 """
 
 import runpy

@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from nsh.core.preprocess import load_image, to_input
+from nsh.core.preprocess import PREPROCESSING, load_image, to_input
 from nsh.data.split import read_header, read_part
 from nsh.errors import ConfigError, DataError
 from nsh.serving.session import open_session
@@ -98,6 +98,7 @@ class TestOutputs:
             "views": 2,
             "seed": 0,
             "backbone_sha256": sha256_file(EMBED / "backbone.onnx"),
+            "preprocessing": PREPROCESSING,
             "device": "cpu",
             "split_sha256": read_header(Path("data/split"))["sha256"],
         }

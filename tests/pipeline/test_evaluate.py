@@ -23,7 +23,7 @@ BITS, CLASSES = 12, 3
 
 
 def write_codes(part, ids, codes, *, broken=(), encoder="e" * 64, bits=BITS):
-    plan = Plan(encoder_sha256=encoder, bits=bits, images=len(ids), images_sha256=digest_ids(ids), shard_rows=16)
+    plan = Plan(encoder_identity=encoder, bits=bits, images=len(ids), images_sha256=digest_ids(ids), shard_rows=16)
     writer = CodesWriter(Path("codes") / f"nsh-{bits}" / part, plan)
     kept = [row for row in range(len(ids)) if row not in broken]
     for shard, rows in list(writer.pending()):
@@ -101,7 +101,7 @@ def test_writes_figures_protocol_and_curves(project):
     assert written == pytest.approx(expected.metrics, abs=1e-11)
     counts = {name: protocol[name] for name in ("k", "bits", "queries", "gallery", "gallery_without_code")}
     assert counts == {"k": 1000, "bits": BITS, "queries": 8, "gallery": 40, "gallery_without_code": 0}
-    assert protocol["encoder_sha256"] == "e" * 64
+    assert protocol["encoder_identity"] == "e" * 64
     assert protocol["split_sha256"] == read_json(Path("data/split/split.json"))["sha256"]
     assert {"ap_denominator", "zero_hits", "order"} <= protocol.keys()
     for name, columns in CURVES.items():

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
+import onnxruntime
 import pytest
 import torch
 import yaml
 
 from nsh.backbones.networks import MEAN, STD
-from nsh.errors import ConfigError, ExportError
+from nsh.core.preprocess import PREPROCESSING
+from nsh.errors import ConfigError, DataError, ExportError
 from nsh.export import joined, parity
 from nsh.serving.encoder import Encoder
 from nsh.system.files import read_json, sha256_file
@@ -41,6 +44,10 @@ def test_it_writes_an_encoder_that_says_where_it_comes_from(exported, monkeypatc
     assert contract.backbone_sha256 == embed["backbone_sha256"] == sha256_file(Path("data/embed/backbone.onnx"))
     assert (contract.data_set, contract.split_sha256) == ("folder", split["sha256"])
     assert len(contract.source_sha256) == 64
+    assert contract.libraries == f"torch {torch.__version__.partition('+')[0]}, onnx {onnx.__version__}, " + (
+        f"onnxruntime {onnxruntime.__version__}"
+    )
+    assert contract.preprocessing == PREPROCESSING
 
 
 def test_parity_was_measured_on_real_images_at_four_batch_sizes(exported):
@@ -86,6 +93,14 @@ def test_another_backbone_graph_than_the_embeddings_is_refused(project, run):
     header = json.loads(Path("data/embed/embed.json").read_text())
     Path("data/embed/embed.json").write_text(json.dumps({**header, "backbone_sha256": "0" * 64}))
     with pytest.raises(ExportError, match="not the graph that made the embeddings"):
+        run("export")
+    assert made() == ["backbone.pt", "head.pt"]
+
+
+def test_embeddings_by_another_version_of_the_preprocessing_are_refused(project, run):
+    header = json.loads(Path("data/embed/embed.json").read_text())
+    Path("data/embed/embed.json").write_text(json.dumps({**header, "preprocessing": PREPROCESSING - 1}))
+    with pytest.raises(DataError, match="made with another preprocessing than is here now: run `dvc repro embed`"):
         run("export")
     assert made() == ["backbone.pt", "head.pt"]
 

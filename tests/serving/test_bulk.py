@@ -61,7 +61,7 @@ def test_every_image_has_the_code_that_the_encoder_gives_it(encoder, photos, tmp
     codes = read_codes(tmp_path / "codes")
     assert codes.ids == list_images([str(photos)]).ids
     assert np.array_equal(codes.codes, encoder.encode([photos / image_id for image_id in codes.ids]))
-    assert codes.header["encoder_sha256"] == encoder.sha256
+    assert codes.header["encoder_identity"] == encoder.identity
     assert (summary.images, summary.encoded, summary.kept, summary.complete) == (IMAGES, IMAGES, 0, True)
     line = json.loads((tmp_path / "codes/00000.jsonl").read_text().splitlines()[0])
     first = photos / "a/00 語.png"

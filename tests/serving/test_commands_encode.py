@@ -111,7 +111,7 @@ def test_json_is_the_whole_of_standard_output(project):
         "complete": True,
         "left_out": {},
         "bits": 12,
-        "encoder_sha256": sha256_file(project / "encoder.onnx"),
+        "encoder_identity": Encoder(project / "encoder.onnx").identity,
         "device": "cpu",
     }
 
@@ -211,7 +211,13 @@ def test_info_says_what_the_encoder_is(project):
     described = json.loads(nsh("info", "encoder.onnx", "--json", folder=project).stdout)
     assert described["bits"] == 12
     assert described["sha256"] == sha256_file(project / "encoder.onnx")
-    assert described["embedding"] == Encoder(project / "encoder.onnx").dim
+    encoder = Encoder(project / "encoder.onnx")
+    assert described["embedding"] == encoder.dim
+    assert described["identity"] == encoder.identity
+    assert described["provenance"]["split_sha256"] == encoder.contract.split_sha256
+    decides, provenance = text.split("provenance\n")
+    assert encoder.identity in decides
+    assert sha256_file(project / "encoder.onnx") in provenance
 
 
 @pytest.mark.parametrize("command", ["info", "encode"])

@@ -21,7 +21,7 @@ def nsh(*arguments, stdin=""):
 
 def write_codes(folder, ids, *, seed=0, encoder=ENCODER):
     codes = np.random.default_rng(seed).integers(0, 256, (len(ids), 8), dtype=np.uint8)
-    plan = Plan(encoder_sha256=encoder, bits=64, images=len(ids), images_sha256=digest_ids(ids))
+    plan = Plan(encoder_identity=encoder, bits=64, images=len(ids), images_sha256=digest_ids(ids))
     writer = CodesWriter(folder, plan)
     writer.write(0, [Entry(id=name) for name in ids], codes)
     writer.finish()

@@ -24,11 +24,11 @@ def place(tmp_path_factory, photographs, encoder_path):
     for row, name in enumerate(names):
         Image.fromarray(photographs[row]).save(folder / name)
     encoder = Encoder(encoder_path, threads=1)
-    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_identity=encoder.sha256)
+    index = Index.create(folder / "index", bits=encoder.contract.bits, encoder_identity=encoder.identity)
     index.add(
         names,
         encoder.encode([folder / name for name in names]),
-        encoder_identity=encoder.sha256,
+        encoder_identity=encoder.identity,
         metadata=[{"third": str(row % 3)} for row in range(30)],
     )
     index.close()

@@ -1,11 +1,13 @@
 """The encoder turns any kind of image into the code that its graph gives, and loses none for another's fault."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
@@ -19,7 +21,6 @@ from nsh.core.preprocess import to_input
 from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import Encoder
-from nsh.system.files import sha256_file
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +48,15 @@ def test_a_larger_image_than_allowed_is_unreadable(encoder_path):
 
 
 def test_the_file_says_what_it_is(encoder, encoder_path, contract):
-    assert encoder.contract == contract
-    assert encoder.sha256 == sha256_file(encoder_path)
+    assert encoder.contract == replace(contract, identity=encoder.identity)
+    assert re.fullmatch("[0-9a-f]{64}", encoder.identity)
     assert encoder.dim == ort.InferenceSession(encoder_path).get_outputs()[2].shape[1]
 
 
 def test_the_file_alone_in_another_folder_is_enough(encoder, encoder_path, pictures, tmp_path):
     moved = shutil.copy(encoder_path, tmp_path / "ünï code.onnx")
     again = Encoder(moved)
-    assert again.sha256 == encoder.sha256
+    assert again.identity == encoder.identity
     assert np.array_equal(again.encode(pictures), encoder.encode(pictures))
 
 
@@ -248,6 +249,28 @@ def test_another_onnx_file_is_no_encoder(encoder_path, tmp_path, metadata, messa
     onnx.save(model, tmp_path / "other.onnx")
     with pytest.raises(CodesError, match=message):
         Encoder(tmp_path / "other.onnx")
+
+
+def test_an_encoder_of_another_version_of_the_preprocessing_is_refused(encoder_path, monkeypatch):
+    monkeypatch.setattr("nsh.serving.encoder.PREPROCESSING", 99)
+    with pytest.raises(CodesError, match="of the preprocessing, this nsh has version 99, whose pixels differ: export"):
+        Encoder(encoder_path)
+
+
+def test_a_file_that_changed_since_its_export_is_refused(encoder_path, tmp_path):
+    content = bytearray(encoder_path.read_bytes())
+    content[len(content) // 2] ^= 1  # a weight
+    (tmp_path / "changed.onnx").write_bytes(content)
+    with pytest.raises(CodesError, match=r"changed\.onnx has changed since its export"):
+        Encoder(tmp_path / "changed.onnx")
+
+
+def test_a_file_that_is_cut_off_is_refused(encoder_path, tmp_path):
+    content = encoder_path.read_bytes()
+    for end in (0, 1, 100, len(content) // 2, len(content) - 1):
+        (tmp_path / "cut.onnx").write_bytes(content[:end])
+        with pytest.raises(CodesError):
+            Encoder(tmp_path / "cut.onnx")
 
 
 ENCODE = """

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nsh.config import Params, read_params
 from nsh.core.contract import METADATA_KEY, EncoderContract
-from nsh.system.files import sha256_bytes, write_json, write_text
+from nsh.core.identity import identity_of
+from nsh.system.files import write_json, write_text
 
 SIZE = 8
 PARAMS = """
@@ -79,21 +81,24 @@ def finish(project) -> Callable[..., None]:
     return partial(write_results, project)
 
 
-def write_results(project: Path, method: str = "nsh", bits: int = 16, *, seed: int = 0, **metrics: float) -> None:
-    """Write what train to evaluate leave for one pair; `seed` makes another network."""
+def write_results(
+    project: Path, method: str = "nsh", bits: int = 16, *, seed: int = 0, source: str = "2" * 64, **metrics: float
+) -> None:
+    """Write what train to evaluate leave for one pair; `seed` makes another network, `source` another file of it."""
     key = f"{method}-{bits}"
     model, curves = project / "models" / key, project / "metrics" / "curves" / key
     model.mkdir(parents=True, exist_ok=True)
     write_text(model / "head.pt", f"head {key} {seed}")
     for place in (model, curves):
         write_json(place / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
-    encoder = make_encoder(method, bits, seed=seed).SerializeToString()
+    contract = make_contract(method, bits, source=source)
+    encoder = make_encoder(contract, seed=seed).SerializeToString()
     (model / "encoder.onnx").write_bytes(encoder)
     write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
     figures = (
         {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25}
         | metrics
-        | {"protocol": {"k": 5, "encoder_sha256": sha256_bytes(encoder)}}
+        | {"protocol": {"k": 5, "encoder_identity": identity_of(encoder, contract)}}
     )
     write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
     write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
@@ -114,8 +119,9 @@ def repository(project) -> Path:
     return project
 
 
-def make_encoder(method: str, bits: int, *, seed: int) -> onnx.ModelProto:
+def make_encoder(contract: EncoderContract, *, seed: int) -> onnx.ModelProto:
     """A real encoder graph by the contract: mean colour, a random projection, bits packed in the graph."""
+    bits = contract.bits
     weights = np.random.default_rng(seed).standard_normal((3, bits), dtype=np.float32)
     places = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.float32)
     constants = {
@@ -149,12 +155,13 @@ def make_encoder(method: str, bits: int, *, seed: int) -> onnx.ModelProto:
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    helper.set_model_props(model, {METADATA_KEY: make_contract(method, bits).to_json()})
+    identified = replace(contract, identity=identity_of(model.SerializeToString(), contract))
+    helper.set_model_props(model, {METADATA_KEY: identified.to_json()})
     onnx.checker.check_model(model)
     return model
 
 
-def make_contract(method: str, bits: int) -> EncoderContract:
+def make_contract(method: str, bits: int, *, source: str) -> EncoderContract:
     return EncoderContract(
         bits=bits,
         image_size=SIZE,
@@ -168,5 +175,6 @@ def make_contract(method: str, bits: int) -> EncoderContract:
         backbone_sha256="1" * 64,
         data_set="folder",
         split_sha256="5" * 64,
-        source_sha256="2" * 64,
+        source_sha256=source,
+        libraries="torch 2.9.1",
     )

@@ -4,12 +4,17 @@ import pytest
 from tests.tracking.conftest import make_project, write_results
 
 from nsh.config import read_params
+from nsh.core.identity import read_contract
 from nsh.errors import TrackingError
 from nsh.system.files import read_json, sha256_file, write_json
 from nsh.tracking import download_encoder, list_versions, promote, sync
 from nsh.tracking.store import all_pages, open_store
 
 NAME = "folder-nsh-16"
+
+
+def identity_of_file(path):
+    return read_contract(path.read_bytes(), name=str(path)).identity
 
 
 def aliases(project):
@@ -40,6 +45,7 @@ def test_a_version_says_where_it_comes_from(registered):
     expected = {
         "method": "nsh",
         "bits": "16",
+        "encoder_identity": identity_of_file(registered / "models/nsh-16/encoder.onnx"),
         "encoder_sha256": sha256_file(registered / "models/nsh-16/encoder.onnx"),
         "head_sha256": sha256_file(registered / "models/nsh-16/head.pt"),
         "split_sha256": "5" * 64,
@@ -85,6 +91,34 @@ def test_an_encoder_that_is_registered_again_stays_one_version(project, params, 
     sync(project, params)
     assert [version.version for version in list_versions(project)] == ["2", "1"]
     assert aliases(project)["challenger"] == "2"
+
+
+def test_an_encoder_that_other_code_exported_stays_one_version(project, params, finish, tmp_path):
+    finish("nsh", 16)
+    sync(project, params)
+    (first,), exported = list_versions(project), (project / "models/nsh-16/encoder.onnx").read_bytes()
+    finish("nsh", 16, source="3" * 64)
+    again = project / "models/nsh-16/encoder.onnx"
+    assert again.read_bytes() != exported
+    assert [outcome.done for outcome in sync(project, params) if outcome.key == "nsh-16"] == ["there already"]
+    finish("nsh", 16, source="4" * 64, mAP_at_5=0.25)  # measured anew
+    sync(project, params)
+    (version,) = list_versions(project)
+    assert version.version == first.version
+    assert version.tags["mAP_at_5"] == "0.25"
+    assert version.tags["encoder_identity"] == identity_of_file(again)
+    pulled = download_encoder(f"{NAME}@challenger", to=tmp_path / "encoder.onnx", folder=project)
+    assert pulled.read_bytes() == exported
+
+
+def test_an_encoder_that_changed_since_its_export_is_not_recorded(project, params, finish):
+    finish("nsh", 16)
+    path = project / "models/nsh-16/encoder.onnx"
+    path.write_bytes(path.read_bytes().replace(b"\x00\x00\xff\x42", b"\x00\x00\xfe\x42"))  # 127.5
+    outcomes = {outcome.key: outcome for outcome in sync(project, params)}
+    assert outcomes["nsh-16"].done == "skipped"
+    assert "has changed since its export" in outcomes["nsh-16"].reason
+    assert list_versions(project) == []
 
 
 def test_an_encoder_that_fails_its_gates_is_no_challenger(project, params, finish):

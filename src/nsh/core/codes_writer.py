@@ -125,7 +125,7 @@ def locked(folder: Path) -> Iterator[None]:
     Examples:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder, locked(Path(folder)):
-        ...     write_json(Path(folder, PLAN), {"schema": 1})  # another process would wait here
+        ...     write_json(Path(folder, PLAN), {"schema": 2})  # another process would wait here
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

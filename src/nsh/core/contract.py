@@ -1,10 +1,12 @@
 """The contract: the metadata of an encoder file, which export writes and serving and tracking read.
 
-The contract is one JSON text in the ONNX file's metadata under the key `METADATA_KEY`. Knows nothing of the graph.
+The contract is one JSON text in the ONNX file's metadata under the key `METADATA_KEY`. Knows nothing of the graph;
+`nsh.core.identity` reads the contract of a file and compares the two.
 """
 
 import json
 from dataclasses import asdict, dataclass, fields
+from typing import Any, get_args
 
 from nsh.core.preprocess import PREPROCESSING
 from nsh.errors import CodesError
@@ -15,13 +17,14 @@ SCHEMA = 2
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderContract:
-    """Everything that is needed to compute the same code of an image, and the code's provenance.
+    """Everything that is needed to compute the same code of an image, and the encoder's provenance (`PROVENANCE`).
 
     Bit rule: a bit is 1 where its logit is > 0; bits are packed most significant first and a last
     incomplete byte is padded with zeros (`nsh.core.codes`).
     """
 
     schema: int = SCHEMA
+    identity: str = ""  # see `nsh.core.identity`; `nsh.export.graph.join_head` computes it
     bits: int
     image_size: int  # pixels, height = width = image_size
     resample: str  # Pillow filter name in lower case: "bilinear", "bicubic"
@@ -38,6 +41,7 @@ class EncoderContract:
     data_set: str
     split_sha256: str
     source_sha256: str  # of the code that exported it, without comments; the code that trained it decides the weights
+    libraries: str  # that exported it, e.g. "torch 2.9.1, onnx 1.20.0"
 
     def to_json(self) -> str:
         """One line of JSON, keys in the order of the fields."""
@@ -53,14 +57,37 @@ class EncoderContract:
         try:
             values = json.loads(text)
             schema = values["schema"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CodesError(f"the encoder's metadata is not readable ({error}): export it again") from error
         if schema != SCHEMA:
             raise CodesError(f"the encoder has contract schema {schema}, this version reads {SCHEMA}: export it again")
-        known = {field.name for field in fields(cls)}
-        missing = known - values.keys()
+        missing = {field.name for field in fields(cls)} - values.keys()
         if missing:
             raise CodesError(f"the encoder's metadata lacks {', '.join(sorted(missing))}: export it again")
-        chosen = {name: values[name] for name in known}
-        chosen["mean"], chosen["std"] = tuple(chosen["mean"]), tuple(chosen["std"])
-        return cls(**chosen)
+        wrong = [field.name for field in fields(cls) if not _fits(values[field.name], field.type)]
+        if wrong:
+            raise CodesError(f"the encoder's metadata is damaged in {', '.join(wrong)}: copy or export it again")
+        return cls(**{field.name: _value(values[field.name]) for field in fields(cls)})
+
+
+PROVENANCE = (
+    *("method", "backbone", "weights", "weights_sha256", "backbone_sha256", "data_set", "split_sha256"),
+    *("source_sha256", "libraries"),
+)
+"""The fields that say where an encoder comes from; no code depends on them."""
+
+DECISIVE = tuple(
+    field.name for field in fields(EncoderContract) if field.name not in ("schema", "identity", *PROVENANCE)
+)
+"""The fields on which a code depends, beside the graph."""
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON is of a field's type: int, str, or a tuple of floats."""
+    if kind in (int, str):
+        return type(value) is kind
+    return isinstance(value, list) and [type(item) for item in value] == list(get_args(kind))
+
+
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

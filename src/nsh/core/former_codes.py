@@ -85,8 +85,8 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
         >>> from tempfile import TemporaryDirectory
         >>> from nsh.core.codes_writer import CodesWriter
         >>> from nsh.core.manifest import digest_ids
-        >>> both = Plan(encoder_sha256="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
-        >>> one = Plan(encoder_sha256="0" * 64, bits=8, images=1, images_sha256=digest_ids(["b.jpg"]))
+        >>> both = Plan(encoder_identity="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
+        >>> one = Plan(encoder_identity="0" * 64, bits=8, images=1, images_sha256=digest_ids(["b.jpg"]))
         >>> with TemporaryDirectory() as folder:
         ...     entries = [Entry(id="a.jpg"), Entry(id="b.jpg")]
         ...     CodesWriter(Path(folder), both).write(0, entries, np.array([[1], [2]], np.uint8))
@@ -119,7 +119,7 @@ def reopen(directory: Path) -> None:
     Examples:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     write_json(Path(folder, HEADER), {"schema": 1, "bits": 8})
+        ...     write_json(Path(folder, HEADER), {"schema": 2, "bits": 8})
         ...     reopen(Path(folder))
         ...     [path.name for path in Path(folder).iterdir()]
         ['plan.json']

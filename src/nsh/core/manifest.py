@@ -25,9 +25,9 @@ from nsh.errors import CodesError
 from nsh.system.files import read_json, sha256_bytes
 
 HEADER, PLAN = "header.json", "plan.json"
-SCHEMA = 1
+SCHEMA = 2
 
-_HEADER_TYPES = {"encoder_sha256": str, "bits": int, "images": int, "count": int, "shards": list}
+_HEADER_TYPES = {"encoder_identity": str, "bits": int, "images": int, "count": int, "shards": list}
 _SHARD_NAMES = {"codes_sha256", "manifest_sha256"}
 
 
@@ -46,7 +46,7 @@ class Entry:
 class Plan:
     """The plan of a folder of codes: the encoder, the images, and the length of shards."""
 
-    encoder_sha256: str
+    encoder_identity: str
     bits: int
     images: int
     images_sha256: str  # of the images' ids in order, see `digest_ids`
@@ -99,7 +99,7 @@ def read_codes(directory: Path) -> Codes:
         >>> from tempfile import TemporaryDirectory
         >>> from nsh.core.codes_writer import CodesWriter
         >>> entries = [Entry(id="a.jpg"), Entry(id="b.jpg", status="error", error="the file is empty")]
-        >>> plan = Plan(encoder_sha256="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
+        >>> plan = Plan(encoder_identity="0" * 64, bits=8, images=2, images_sha256=digest_ids(["a.jpg", "b.jpg"]))
         >>> with TemporaryDirectory() as folder:
         ...     writer = CodesWriter(Path(folder), plan)
         ...     writer.write(0, entries, np.array([[5]], np.uint8))
@@ -147,15 +147,15 @@ def read_document(path: Path) -> dict[str, Any]:
     """Read a header or a plan.
 
     Raises:
-        CodesError: it is no JSON object.
+        CodesError: it is no JSON object, or has a schema that this version does not read.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder, PLAN)
-        ...     _ = path.write_text('{"schema": 1, "bits": 32}')
+        ...     _ = path.write_text('{"schema": 2, "bits": 32}')
         ...     read_document(path)
-        {'schema': 1, 'bits': 32}
+        {'schema': 2, 'bits': 32}
     """
     try:
         document = read_json(path)
@@ -163,6 +163,11 @@ def read_document(path: Path) -> dict[str, Any]:
         raise _damaged(path.parent, f"{path.name}: {error}") from error
     if not isinstance(document, dict):
         raise _damaged(path.parent, f"{path.name} is no JSON object")
+    if document.get("schema") != SCHEMA:
+        raise CodesError(
+            f"the codes in {path.parent} have schema {document.get('schema')}, this version reads {SCHEMA}: "
+            "encode again into a new folder"
+        )
     return document
 
 
@@ -173,8 +178,6 @@ def _read_header(directory: Path) -> dict[str, Any]:
         )
         raise CodesError(f"no codes can be read from {directory}: it {state}")
     header = read_document(directory / HEADER)
-    if header.get("schema") != SCHEMA:
-        raise CodesError(f"{directory} has schema {header.get('schema')}, this version reads {SCHEMA}: encode again")
     wrong = [name for name, kind in _HEADER_TYPES.items() if not isinstance(header.get(name), kind)]
     if wrong:
         raise _damaged(directory, f"the header lacks {', '.join(sorted(wrong))}, or they are of another type")

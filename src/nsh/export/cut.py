@@ -57,6 +57,7 @@ def are_usable(embeddings: Embeddings, *, contract: EncoderContract, split_sha25
         split_sha256=split_sha256,
         image_size=contract.image_size,
         resample=contract.resample,
+        preprocessing=contract.preprocessing,
         device="cpu",
     )
     return not differences and embeddings.has_graph(contract.backbone_sha256)

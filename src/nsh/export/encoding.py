@@ -108,7 +108,7 @@ class PartEncoder:
 
     def _plan(self, part: Part) -> Plan:
         return Plan(
-            encoder_sha256=self._encoder.sha256,
+            encoder_identity=self._encoder.identity,
             bits=self._encoder.contract.bits,
             images=len(part.ids),
             images_sha256=digest_ids(part.ids),

@@ -1,15 +1,15 @@
 """Exports torch networks as ONNX graphs: backbone, hash head and bit packing in one self-describing file.
 
-The same network gives the same bytes in every process and folder: names of the exporting machine are removed. It does
-not compare the graph with torch (`nsh.export.parity` does), and reads no image.
+The same network gives the same bytes in every process and folder: names of the exporting machine are removed. The graph
+of an encoder is canonical (`nsh.export.canonical`), so that its identity depends on no name in the exporting code. This
+module does not compare the graph with torch (`nsh.export.parity` does), and reads no image.
 """
 
 import copy
 import logging
 import warnings
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx.compose
@@ -19,7 +19,9 @@ from torch import Tensor, nn
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
+from nsh.core.identity import identity_of
 from nsh.errors import ExportError
+from nsh.export.canonical import canonicalise, strip
 from nsh.system.files import write_bytes
 
 OPSET = 20
@@ -76,12 +78,12 @@ def export_backbone(backbone: nn.Module, *, image_size: int) -> onnx.ModelProto:
 def join_head(backbone_model: onnx.ModelProto, head: nn.Module, contract: EncoderContract) -> onnx.ModelProto:
     """Append a hash head and the bit packing to an exported backbone, and put the contract into the metadata.
 
-    The backbone's nodes and weights do not change, so the embeddings are those of the backbone's own graph.
+    The backbone's nodes and weights do not change, only their names, so the embeddings are those of its own graph.
 
     Args:
         backbone_model: from `export_backbone`.
         head: maps embeddings, float32 [n, d], to logits, float32 [n, bits].
-        contract: the file's metadata; `contract.bits` must be the head's.
+        contract: the file's metadata, without the identity, which is computed here; `contract.bits` must be the head's.
 
     Returns:
         The graph from `image` to `code`, uint8 [n, ceil(bits / 8)], `logit`, float32 [n, bits], and `embedding`.
@@ -103,9 +105,11 @@ def join_head(backbone_model: onnx.ModelProto, head: nn.Module, contract: Encode
         producer_name="nsh",
     )
     model.graph.output.sort(key=lambda output: OUTPUTS.index(output.name))
-    _strip(model)
-    onnx.helper.set_model_props(model, {METADATA_KEY: contract.to_json()})
-    return _checked(model)
+    canonicalise(model)
+    _checked(model)
+    identified = replace(contract, identity=identity_of(to_bytes(model), contract))
+    onnx.helper.set_model_props(model, {METADATA_KEY: identified.to_json()})
+    return model
 
 
 def to_bytes(model: onnx.ModelProto) -> bytes:
@@ -150,29 +154,8 @@ def _export(module: nn.Module, example: Tensor, *, input_name: str, output_names
         raise ExportError(f"torch cannot express {type(module).__name__} in ONNX: {error}") from error
     assert program is not None  # only the old exporter returns None
     model = program.model_proto  # each access makes a new one
-    _strip(model)
+    strip(model)
     return _checked(model)
-
-
-def _strip(model: onnx.ModelProto) -> None:
-    """Remove the exporter's notes: stack traces with paths, module names, its own build."""
-    model.producer_name, model.producer_version = "nsh", ""
-    inner = (node for function in model.functions for node in function.node)
-    for part in [model, *_parts(model.graph), *model.functions, *inner]:
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
-
-
-def _parts(graph: onnx.GraphProto) -> Iterator[Any]:
-    """The graph and all its parts, including those of sub-graphs."""
-    yield graph
-    for parts in (graph.node, graph.input, graph.output, graph.value_info, graph.initializer):
-        yield from parts
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node:
-                    yield from _parts(inner)
 
 
 def _checked(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
+import torch
 
 from nsh.backbones.networks import MEAN, STD, Backbone
 from nsh.backbones.tuned import apply_changes
 from nsh.core.contract import EncoderContract
+from nsh.core.preprocess import PREPROCESSING
 from nsh.errors import ExportError
 from nsh.export import cost
 from nsh.export.graph import export_backbone, join_head, to_bytes
@@ -24,6 +27,8 @@ from nsh.project.paths import Pair
 from nsh.system.code import code_digest
 from nsh.system.files import sha256_bytes
 from nsh.system.progress import Progress, no_progress
+
+LIBRARIES = (torch, onnx, onnxruntime)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +86,9 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
 
     Raises:
         ExportError: the graph beside the embeddings has not made them.
-        DataError: there are no embeddings.
+        DataError: there are no embeddings, or they were made with another version of the preprocessing.
     """
+    embeddings.require(preprocessing=PREPROCESSING)
     header = embeddings.header
     if not embeddings.has_graph(header["backbone_sha256"]):
         raise ExportError(f"{embeddings.graph} is not the graph that made the embeddings: run `dvc repro -f embed`")
@@ -95,6 +101,7 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
         data_set=split["data_set"],
         split_sha256=split["sha256"],
         source_sha256=code_digest([__name__, f"nsh.methods.{pair.method}"]),
+        libraries=", ".join(f"{library.__name__} {library.__version__.partition('+')[0]}" for library in LIBRARIES),
         **{name: header[name] for name in same},
     )
 

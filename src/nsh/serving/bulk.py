@@ -155,7 +155,7 @@ def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share
         raise ConfigError(f"{out} cannot be made ({error.strerror}): name a folder that can be written") from error
     with locked(out):
         plan = Plan(
-            encoder_sha256=encoder.sha256,
+            encoder_identity=encoder.identity,
             bits=encoder.contract.bits,
             images=len(images.ids),
             images_sha256=digest_ids(images.ids),

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.codes import code_bytes
-from nsh.core.contract import METADATA_KEY, EncoderContract
+from nsh.core.identity import read_contract
 from nsh.core.limits import MAX_PIXELS
-from nsh.core.preprocess import ImageSource, load_image, to_input
+from nsh.core.preprocess import PREPROCESSING, ImageSource, load_image, to_input
 from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.session import CPU, open_session
-from nsh.system.files import sha256_file
 from nsh.system.threads import map_ordered
 
 OUTPUTS = ["code", "logit", "embedding"]
@@ -50,7 +49,6 @@ class Encoder:
 
     Attributes:
         contract: the file's metadata.
-        sha256: of the file; codes of two encoders are comparable only if these are equal.
         dim: length of an embedding.
         device: "cpu" or "cuda": where it runs.
         threads: cores it uses at most.
@@ -76,7 +74,8 @@ class Encoder:
                 image at a time, in 4 to 8 bytes a pixel.
 
         Raises:
-            CodesError: there is no such file, or it is no encoder that this version of `nsh` reads.
+            CodesError: there is no such file, it is no encoder that this version of `nsh` reads, it has changed since
+                its export, or it was made for another version of the preprocessing.
             ConfigError: `threads` is below 1, or the device is not available.
         """
         path = Path(path)
@@ -85,17 +84,22 @@ class Encoder:
         if self.threads < 1:
             raise ConfigError(f"found threads = {threads}: at least 1 is needed")
         self._session = _open(path, device, allow_cpu=allow_cpu)
-        metadata = self._session.get_modelmeta().custom_metadata_map
-        outputs = [output.name for output in self._session.get_outputs()]
-        if METADATA_KEY not in metadata or outputs != OUTPUTS:
-            raise CodesError(f"{path} is an ONNX model but no encoder of this project: name an encoder.onnx")
-        self.contract = EncoderContract.from_json(metadata[METADATA_KEY])
+        self.contract = read_contract(path.read_bytes(), name=str(path))
+        if self.contract.preprocessing != PREPROCESSING:
+            raise CodesError(
+                f"{path} was made with version {self.contract.preprocessing} of the preprocessing, this nsh has "
+                f"version {PREPROCESSING}, whose pixels differ: export the encoder again, then encode all images again"
+            )
         self.dim: int = self._session.get_outputs()[2].shape[1]
-        self.sha256 = sha256_file(path)
         self.device = "cpu" if self._session.get_providers()[0] == CPU else "cuda"
         self._turn: AbstractContextManager[object] = nullcontext() if self.device == "cpu" else threading.Lock()
         self._guards = [threading.Lock() for _ in range(_GUARDS)]
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encoder")
+
+    @property
+    def identity(self) -> str:
+        """The digest of what decides a code (`nsh.core.identity`): codes are comparable only if these are equal."""
+        return self.contract.identity
 
     def run(self, batch: NDArray[np.uint8]) -> Outputs:
         """Run the graph on prepared images, uint8 [n, S, S, 3], n >= 0.

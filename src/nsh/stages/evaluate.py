@@ -27,7 +27,7 @@ def evaluate_codes(
     """
     pair, split = files.pair, read_header(project.split)
     codes = {part: read_codes(files.codes / part) for part in ("query", "gallery")}
-    encoders = [codes[part].header["encoder_sha256"] for part in codes]
+    encoders = [codes[part].header["encoder_identity"] for part in codes]
     if encoders[0] != encoders[1]:
         raise CodesError(
             f"query and gallery codes of {pair.key} are of two encoders: run `dvc repro encode@{pair.key}`"
@@ -38,5 +38,5 @@ def evaluate_codes(
     evaluation = evaluate(*arrays, bits=pair.bits, k=k, threads=threads, progress=progress)
     nearest = find_nearest(query, gallery, seed=split["seed"])
     protocol = {"method": pair.method, "bits": pair.bits, "k": k, **PROTOCOL, **count_parts(query, gallery)}
-    protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_sha256": encoders[1]}
+    protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_identity": encoders[1]}
     write_measured(files, evaluation, nearest, protocol=protocol)

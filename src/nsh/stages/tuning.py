@@ -8,6 +8,7 @@ from torch import nn
 
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.backbones.published import open_published
+from nsh.core.preprocess import PREPROCESSING
 from nsh.data.registry import Choice, open_chosen
 from nsh.data.split import read_header, read_part
 from nsh.project.embeddings import Embeddings
@@ -51,7 +52,7 @@ def open_tuning(
     network, weights = open_published(name, project.weights, image_size=size)
     split = read_header(project.split)["sha256"]
     made_of = {"backbone": name, "weights_sha256": weights.sha256, "split_sha256": split}
-    Embeddings(project.embed).require(**made_of, image_size=size, resample=resample)
+    Embeddings(project.embed).require(**made_of, image_size=size, resample=resample, preprocessing=PREPROCESSING)
     images = ImageFiles(
         ids=read_part(project.split, "train").ids,
         digest=split,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsh.core.contract import METADATA_KEY, EncoderContract
+from nsh.core.identity import read_contract
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -21,14 +22,14 @@ def package(encoder: Path, *, into: Path) -> Path:
     """Make the model folder `into` of the ONNX file `encoder`, and return it.
 
     Raises:
-        CodesError: the file carries no contract.
+        CodesError: the file is no encoder, or has changed since its export.
     """
     import mlflow.onnx
     import onnx
 
-    model = onnx.load(encoder)
-    text = next((entry.value for entry in model.metadata_props if entry.key == METADATA_KEY), "")
-    contract = EncoderContract.from_json(text)
+    content = encoder.read_bytes()
+    contract = read_contract(content, name=str(encoder))
+    model = onnx.load_from_string(content)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow warns about its own type hints
         mlflow.onnx.save_model(

@@ -125,7 +125,7 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
     for name, figure in _draw_pair(results).items():
         store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
-    _set_tags(store, run_id, {"model_version": version, "encoder_sha256": results.encoder_sha256})
+    _set_tags(store, run_id, {"model_version": version, "encoder_identity": results.encoder_identity})
     store.client.set_terminated(run_id, "FINISHED", end_time=run.info.end_time)  # the training's, if there was one
     _set_tags(store, run_id, {"result_sha256": results.sha256})
 

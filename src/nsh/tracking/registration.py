@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsh.system.files import sha256_file
 from nsh.tracking.packaging import package
 from nsh.tracking.results import Results
 from nsh.tracking.store import Store, all_pages
@@ -38,7 +39,7 @@ def failed_gates(results: Results) -> list[str]:
 
 
 def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, str]) -> str:
-    """Find or make the version with this encoder; make it challenger if it passes the gates and is the newest.
+    """Find or make the version with this encoder's identity; it is challenger if it passes the gates and is the newest.
 
     Returns:
         "name/version".
@@ -46,7 +47,7 @@ def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, 
     name = model_name(results.split["data_set"], method=results.pair.method, bits=results.pair.bits)
     _ensure_model(store.client, name)
     found = all_pages(
-        store.client.search_model_versions, f"name = '{name}' and tags.encoder_sha256 = '{results.encoder_sha256}'"
+        store.client.search_model_versions, f"name = '{name}' and tags.encoder_identity = '{results.encoder_identity}'"
     )
     failed = failed_gates(results)
     tags = _version_tags(results, failed) | {tag: tags[tag] for tag in ("git_commit", "dvc_lock_md5") if tag in tags}
@@ -76,16 +77,21 @@ def _ensure_model(client: "MlflowClient", name: str) -> None:
 
 
 def _make_version(store: Store, run_id: str, results: Results, *, name: str, tags: Mapping[str, str]) -> "ModelVersion":
-    """Upload the encoder as a model of the run, and make it the next version of `name`."""
+    """Upload the encoder as a model of the run, and make it the next version of `name`.
+
+    The tag `encoder_sha256` is the uploaded file's, for downloads. A later export with the same identity may be another
+    file: the version keeps its own.
+    """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
+    file = {"encoder_sha256": sha256_file(results.encoder)}
     model = store.client.create_logged_model(store.experiment_id, name="encoder", source_run_id=run_id)
     with tempfile.TemporaryDirectory() as scratch:
         store.client.log_model_artifacts(model.model_id, str(package(results.encoder, into=Path(scratch) / "model")))
     store.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
     store.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
     return store.client.create_model_version(
-        name, source=model.artifact_location, run_id=run_id, model_id=model.model_id, tags=dict(tags)
+        name, source=model.artifact_location, run_id=run_id, model_id=model.model_id, tags=dict(tags) | file
     )
 
 
@@ -94,7 +100,7 @@ def _version_tags(results: Results, failed: list[str]) -> dict[str, str]:
     return figures | {
         "method": results.pair.method,
         "bits": str(results.pair.bits),
-        "encoder_sha256": results.encoder_sha256,
+        "encoder_identity": results.encoder_identity,
         "head_sha256": results.head_sha256,
         "split_sha256": str(results.split["sha256"]),
         "bit_agreement": str(results.parity["bit_agreement"]),

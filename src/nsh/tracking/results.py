@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsh.errors import TrackingError
+from nsh.core.identity import read_contract
+from nsh.errors import CodesError, TrackingError
 from nsh.project.paths import Pair, Project
 from nsh.project.results import HISTORY, Measured, list_tables, read_measured
 from nsh.system.files import read_json, sha256_file
@@ -20,8 +21,8 @@ class Results:
     measured: Measured
     head_sha256: str
     encoder: Path
-    encoder_sha256: str
-    sha256: str  # of the metrics file, which holds its encoder's digest; it identifies the result
+    encoder_identity: str
+    sha256: str  # of the metrics file, which holds its encoder's identity; it identifies the result
     history: list[dict[str, float]]  # one row an epoch
     metrics: dict[str, float]
     parity: dict[str, Any]
@@ -45,14 +46,14 @@ def read_results(folder: Path, pair: Pair) -> Results:
     """Read the outputs of `pair` in the project's `folder`.
 
     Raises:
-        TrackingError: an output is missing, or the metrics are of another encoder; the message names it.
+        TrackingError: an output is missing, the encoder cannot be read, or the metrics are of another one.
     """
     project = Project(folder)
     made, split = project.of(pair), project.split_header
     files, curves = (made.metrics, made.history, made.parity, split), tuple(list_tables(made))
     _require_files(folder, [made.head, made.encoder, *files, *curves, made.curves / HISTORY])
-    measured, encoder_sha256 = read_measured(made), sha256_file(made.encoder)
-    if measured.protocol["encoder_sha256"] != encoder_sha256:
+    measured, identity = read_measured(made), _identity_of(made.encoder)
+    if measured.protocol.get("encoder_identity") != identity:
         raise TrackingError(
             f"{made.metrics.relative_to(folder)} was measured with another encoder than "
             f"{made.encoder.relative_to(folder)}: run `dvc checkout` after git, or `dvc repro`"
@@ -62,7 +63,7 @@ def read_results(folder: Path, pair: Pair) -> Results:
         measured=measured,
         head_sha256=sha256_file(made.head),
         encoder=made.encoder,
-        encoder_sha256=encoder_sha256,
+        encoder_identity=identity,
         sha256=sha256_file(made.metrics),
         history=[numbers(row) for row in measured.history],
         metrics=numbers(measured.metrics),
@@ -71,6 +72,13 @@ def read_results(folder: Path, pair: Pair) -> Results:
         files=files,
         curves=curves,
     )
+
+
+def _identity_of(encoder: Path) -> str:
+    try:
+        return read_contract(encoder.read_bytes(), name=str(encoder)).identity
+    except CodesError as error:
+        raise TrackingError(str(error)) from error
 
 
 def numbers(record: Mapping[str, Any]) -> dict[str, float]:

@@ -91,12 +91,12 @@ def encoder(encoder_path) -> Encoder:
 def index_path(gallery, encoder, tmp_path) -> Path:
     """An index of the gallery, of the test's own."""
     paths = sorted(gallery.rglob("*.png"))
-    index = Index.create(tmp_path / "index", bits=encoder.contract.bits, encoder_identity=encoder.sha256)
+    index = Index.create(tmp_path / "index", bits=encoder.contract.bits, encoder_identity=encoder.identity)
     index.add(
         [path.relative_to(gallery).as_posix() for path in paths],
         encoder.encode(paths),
         metadata=[{"side": path.parent.name} for path in paths],
-        encoder_identity=encoder.sha256,
+        encoder_identity=encoder.identity,
     )
     return tmp_path / "index"
 

@@ -224,7 +224,7 @@ def test_a_service_that_is_gone_is_told(browser, serve, gallery):
 
 def test_ids_are_text_and_not_markup(browser, serve, index_path, encoder, gallery, picture):
     name = "<img src=x onerror=alert(1)>"
-    Index.open(index_path).add([name], encoder.encode([picture]), encoder_identity=encoder.sha256)
+    Index.open(index_path).add([name], encoder.encode([picture]), encoder_identity=encoder.identity)
     with serve() as client:
         open_page(browser, client)
         page = Page(browser, client)

@@ -16,7 +16,7 @@ def test_one_image_as_the_body_gives_its_code(client, encoder, picture):
     answer = client.post_image("/v1/encode", picture)
     assert answer.status == 200
     assert schemas.Codes.model_validate(answer.json)
-    assert answer.json["encoder_identity"] == encoder.sha256
+    assert answer.json["encoder_identity"] == encoder.identity
     assert answer.json["results"] == [
         {"name": None, "code": encoder.encode([picture])[0].tobytes().hex(), "error": None}
     ]
@@ -108,7 +108,7 @@ def test_an_unknown_item_is_not_found(client):
 
 
 def test_an_empty_index_finds_nothing(serve, encoder, tmp_path, picture):
-    Index.create(tmp_path / "empty", bits=encoder.contract.bits, encoder_identity=encoder.sha256)
+    Index.create(tmp_path / "empty", bits=encoder.contract.bits, encoder_identity=encoder.identity)
     with serve(index=tmp_path / "empty") as client:
         answer = client.post_image("/v1/search", picture)
     assert (answer.status, answer.json["hits"]) == (200, [])
@@ -133,7 +133,7 @@ def test_an_item_that_leads_outside_has_no_thumbnail(serve, index_path, encoder,
     (root / "link.png").symlink_to(tmp_path / "secret.png")
     ids = ["../secret.png", str(tmp_path / "secret.png"), "link.png"]
     index = Index.open(index_path)
-    index.add(ids, np.zeros((3, 2), np.uint8), encoder_identity=encoder.sha256)
+    index.add(ids, np.zeros((3, 2), np.uint8), encoder_identity=encoder.identity)
     with serve(images=root) as client:
         for id in ids:
             assert client.post_json("/v1/search", {"id": id}).status == 200
@@ -157,7 +157,7 @@ def test_without_images_there_are_no_thumbnails(serve):
 def test_the_service_says_what_it_is(client, encoder):
     document = client.get("/v1/info").json
     assert schemas.Info.model_validate(document)
-    assert (document["items"], document["bits"], document["encoder_identity"]) == (30, 12, encoder.sha256)
+    assert (document["items"], document["bits"], document["encoder_identity"]) == (30, 12, encoder.identity)
     assert "token" not in document
 
 
@@ -192,5 +192,5 @@ def test_openapi_names_every_address_and_its_bodies(client):
 def test_the_index_is_followed_whoever_writes(serve, index_path, encoder, picture):
     with serve(refresh=0.05) as client:
         index = Index.open(index_path)
-        index.add(["new"], encoder.encode([picture]), encoder_identity=encoder.sha256)
+        index.add(["new"], encoder.encode([picture]), encoder_identity=encoder.identity)
         wait_until(lambda: client.get("/v1/info").json["items"] == 31)

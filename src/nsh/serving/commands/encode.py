@@ -125,7 +125,7 @@ def _describe(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: Ma
         "complete": summary.complete,
         "left_out": dict(left_out),
         "bits": encoder.contract.bits,
-        "encoder_sha256": encoder.sha256,
+        "encoder_identity": encoder.identity,
         "device": encoder.device,
     }
 

@@ -53,7 +53,7 @@ def build(
         made = Index.create(
             partial,
             bits=header["bits"],
-            encoder_identity=header["encoder_sha256"],
+            encoder_identity=header["encoder_identity"],
             approximate_above=approximate_above,
         )
         _, joined = _add(made, sources, metadata=metadata)
@@ -134,7 +134,7 @@ def _read(folders: list[Path]) -> "list[Codes]":
     from nsh.errors import CodesError
 
     sources = [read_codes(folder) for folder in folders]
-    digests = {source.header["encoder_sha256"]: folder for source, folder in zip(sources, folders, strict=True)}
+    digests = {source.header["encoder_identity"]: folder for source, folder in zip(sources, folders, strict=True)}
     if len(digests) > 1:
         found = ", ".join(f"{folder}: {digest[:12]}" for digest, folder in digests.items())
         raise CodesError(f"found codes of several encoders ({found}): an index holds those of one")
@@ -151,7 +151,7 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
     codes = np.concatenate([source.codes for source in sources])
     joined = None if metadata is None else read_metadata(metadata, ids)
     items = None if joined is None else joined.items
-    return to.add(ids, codes, metadata=items, encoder_identity=sources[0].header["encoder_sha256"]), joined
+    return to.add(ids, codes, metadata=items, encoder_identity=sources[0].header["encoder_identity"]), joined
 
 
 def _find(index: "Index", name: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,9 +19,10 @@ def info(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show an encoder's metadata: bits, input, network, training, digest.
+    """Show what decides an encoder's codes, with its identity, and where the encoder comes from.
 
-    Codes of two encoders can be compared only if their digests (sha256) are equal.
+    Codes can be compared only if the identities of their encoders are equal. Provenance may differ: an encoder that was
+    exported again, from the same head by other code, keeps its identity, and its codes and indexes stay valid.
 
     For example:
 
@@ -33,32 +35,53 @@ def info(
     path = find_model(model, from_registry=context.obj, progress=show_progress)
     encoder = Encoder(path)
     if as_json:
-        typer.echo(json.dumps(_describe(encoder, size=path.stat().st_size), indent=2))
+        typer.echo(json.dumps(_describe(encoder, path), indent=2))
         return
-    for name, value in _rows(encoder, size=path.stat().st_size):
-        typer.echo(f"{name:<10} {value}")
+    for heading, rows in _sections(encoder, path).items():
+        typer.echo(heading)
+        for name, value in rows.items():
+            typer.echo(f"  {name:<10} {value}")
 
 
-def _describe(encoder: "Encoder", *, size: int) -> dict[str, Any]:
-    return {"sha256": encoder.sha256, "file_bytes": size, "embedding": encoder.dim, **asdict(encoder.contract)}
+def _describe(encoder: "Encoder", path: Path) -> dict[str, Any]:
+    from nsh.core.contract import PROVENANCE
+    from nsh.system.files import sha256_file
+
+    fields = asdict(encoder.contract)
+    provenance = {name: fields.pop(name) for name in PROVENANCE}
+    return {
+        **fields,
+        "embedding": encoder.dim,
+        "provenance": provenance,
+        "file_bytes": path.stat().st_size,
+        "sha256": sha256_file(path),
+    }
 
 
-def _rows(encoder: "Encoder", *, size: int) -> list[tuple[str, str]]:
+def _sections(encoder: "Encoder", path: Path) -> dict[str, dict[str, str]]:
     import onnxruntime
 
     from nsh.core.codes import code_bytes
+    from nsh.system.files import sha256_file
 
     contract = encoder.contract
-    side = contract.image_size
+    side = f"{contract.image_size} x {contract.image_size}"
     devices = ["cpu"] + ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
-    return [
-        (
-            "code",
-            f"{contract.bits} bits in {code_bytes(contract.bits)} bytes, {contract.bit_rule}, {contract.bit_order}",
-        ),
-        ("input", f"RGB {side} x {side}, squashed with Pillow's {contract.resample} filter"),
-        ("network", f"{contract.backbone} ({contract.weights}), embedding of {encoder.dim}"),
-        ("trained", f"{contract.method} on {contract.data_set}, split {contract.split_sha256[:12]}"),
-        ("file", f"{size / 1e6:.1f} MB, sha256 {encoder.sha256}"),
-        ("here", f"onnxruntime {onnxruntime.__version__} on {' and '.join(devices)}, {encoder.threads} core(s) to use"),
-    ]
+    length = f"{contract.bits} bits in {code_bytes(contract.bits)} bytes"
+    return {
+        "what decides codes": {
+            "identity": encoder.identity,
+            "code": f"{length}, {contract.bit_rule}, {contract.bit_order}",
+            "input": f"RGB {side}, squashed with Pillow's {contract.resample} filter, "
+            f"preprocessing version {contract.preprocessing}",
+        },
+        "provenance": {
+            "network": f"{contract.backbone} ({contract.weights}), embedding of {encoder.dim}",
+            "trained": f"{contract.method} on {contract.data_set}, split {contract.split_sha256[:12]}",
+            "exported": f"by code {contract.source_sha256[:12]}, {contract.libraries}",
+            "file": f"{path.stat().st_size / 1e6:.1f} MB, sha256 {sha256_file(path)}",
+        },
+        "here": {
+            "runs on": f"onnxruntime {onnxruntime.__version__}, {' and '.join(devices)}, {encoder.threads} core(s)",
+        },
+    }

@@ -56,7 +56,7 @@ def search(
     only = _filter(prefix, where)
     opened = Index.open(index, readonly=True)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
-    opened.check_encoder(encoder.sha256)
+    opened.check_encoder(encoder.identity)
     results = list(show_progress(encoder.encode_each(images), desc="encode", total=len(images)))
     good = [result for result in results if not isinstance(result, UnreadableImage)]
     codes = np.array(good, np.uint8).reshape(len(good), -1) if good else np.empty((0, -(-opened.bits // 8)), np.uint8)

@@ -48,10 +48,10 @@ class Library:
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
         self._index = Index.open(folder, readonly=True)
-        if self._index.encoder_identity != encoder.sha256:
+        if self._index.encoder_identity != encoder.identity:
             raise CodesError(
                 f"the index {folder} holds codes of encoder {self._index.encoder_identity[:12]}, the encoder given is "
-                f"{encoder.sha256[:12]}: give the index's own encoder, or build an index with this one"
+                f"{encoder.identity[:12]}: give the index's own encoder, or build an index with this one"
             )
         self._count()
 
@@ -62,7 +62,7 @@ class Library:
 
     @property
     def encoder_identity(self) -> str:
-        """The digest of the encoder that made the codes."""
+        """The identity of the encoder that made the codes."""
         return self._index.encoder_identity
 
     @property
@@ -106,8 +106,8 @@ class Library:
         self, ids: Sequence[str], codes: NDArray[np.uint8], metadata: Sequence[Mapping[str, str]] | None = None
     ) -> None:
         """Add or update items."""
-        digest = self.encoder_identity
-        self._write(lambda index: index.add(ids, codes, metadata=metadata, encoder_identity=digest))
+        identity = self.encoder_identity
+        self._write(lambda index: index.add(ids, codes, metadata=metadata, encoder_identity=identity))
 
     def remove(self, id: str) -> None:
         """Remove an existing item."""

@@ -66,7 +66,7 @@ async def encode(request: Request) -> Response:
     answers.require_one(outcomes)
     return answers.reply(
         {
-            "encoder_identity": service.encoder.sha256,
+            "encoder_identity": service.encoder.identity,
             "bits": service.library.bits,
             "results": answers.describe_codes(uploads, outcomes),
         }
@@ -163,7 +163,7 @@ async def info(request: Request) -> Response:
     return answers.reply(
         {
             "service": f"nsh {nsh.__version__}",
-            "encoder_identity": service.encoder.sha256,
+            "encoder_identity": service.encoder.identity,
             "method": contract.method,
             "backbone": contract.backbone,
             "bits": contract.bits,
