@@ -4,6 +4,8 @@ reports/ holds results.md, results.csv, embedding.json (the backbone's ceiling: 
 precision_at_k.csv, pr_ranking.csv and training.csv (the charts of `dvc plots`), and the pictures.
 """
 
+from functools import partial
+
 from nsh.config import read_params
 from nsh.data.registry import open_chosen
 from nsh.data.split import read_header, read_part
@@ -11,7 +13,7 @@ from nsh.project.embeddings import Embeddings, measure_ceiling
 from nsh.project.paths import Project, pairs_of
 from nsh.project.results import read_measured, read_nearest
 from nsh.reports.heading import Heading, best_pair
-from nsh.reports.retrieval import Side, describe_grid, draw_grid, read_lines
+from nsh.reports.retrieval import THUMBNAIL, Side, describe_grid, draw_grid, read_lines
 from nsh.reports.write import write_reports
 from nsh.system.command import run_stage
 from nsh.terminal import show_progress, take_no_arguments
@@ -27,7 +29,7 @@ def main() -> None:
     best, classes = best_pair(measured, k=k), split["classes"]
     lines = read_lines(read_nearest(project.of(best.pair)))
     title = describe_grid(best.method, best.bits, classes=classes)
-    image = open_chosen(params.dataset, raw=project.raw).image
+    image = partial(open_chosen(params.dataset, raw=project.raw).image, size=THUMBNAIL)
     query, gallery = (Side(part.ids, part.labels) for part in parts.values())
     grid = draw_grid(query, gallery, lines=lines, image=image, classes=classes, title=title)
     labels = {name: part.labels for name, part in parts.items()}

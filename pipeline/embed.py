@@ -3,6 +3,7 @@
 data/embed/ holds backbone.onnx, embed.json, train.npy, query.npy, gallery.npy and views.npy (`nsh.project.embeddings`).
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ def main() -> None:
     images = open_chosen(params.dataset, raw=project.raw)
     embed, batch, workers = open_embedder(backbone, graph, device=device), params.embed.batch, params.compute.threads
     size, dim = seen.image_size, backbone.dim
+    load = partial(images.image, size=size)
     embedder = Embedder(
-        load=images.image, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
+        load=load, embed=embed, dim=dim, size=size, resample=seen.resample, batch=batch, workers=workers
     )
     parts = {part: read_part(project.split, part).ids for part in PARTS}
     cache, code = project.cache("embed"), code_digest([Path(__file__)])

@@ -13,7 +13,7 @@ from PIL import Image, PngImagePlugin
 from tests.waiting import PATIENCE
 
 from nsh.core.limits import MAX_PIXELS
-from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, to_input
+from nsh.core.preprocess import FORMATS, RESAMPLES, load_image, load_input, to_input
 from nsh.errors import ConfigError, UnreadableImage
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -50,7 +50,7 @@ class TestGolden:
     @pytest.mark.parametrize("path", IMAGES, ids=lambda path: path.name)
     def test_the_encoder_gets_the_recorded_pixels(self, path, resample):
         expected = np.load(GOLDEN / "images.npz")[f"{path.name}:{resample}"].astype(int)
-        found = to_input(load_image(path), size=MADE.SIZE, resample=resample)
+        found = load_input(path, size=MADE.SIZE, resample=resample)
         assert found.dtype == np.uint8
         assert found.shape == (MADE.SIZE, MADE.SIZE, 3)
         assert np.abs(found - expected).max() <= (LOSSY if path.suffix == ".jpg" else 0)

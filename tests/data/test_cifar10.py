@@ -113,7 +113,7 @@ def test_the_archive_becomes_images_and_labels(
     assert images.labels == [(label,) for number in range(6) for label in batch(number)["labels"]]
     second = batch(1)
     red, green, blue = second["data"][2].reshape(3, 32, 32)
-    pixels = np.asarray(images.image(f"train/{ROWS + 2:05d}"))
+    pixels = np.asarray(images.image(f"train/{ROWS + 2:05d}", size=32))
     np.testing.assert_array_equal(pixels, np.dstack([red, green, blue]))
     assert open_set(tmp_path, "none").labels is None
 

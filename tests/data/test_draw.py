@@ -30,7 +30,7 @@ class Images:
     def content(self, image_id: str) -> bytes:
         return self.contents[image_id].encode()
 
-    def image(self, image_id: str) -> Image.Image:
+    def image(self, image_id: str, *, size: int) -> Image.Image:
         raise NotImplementedError
 
     def inspect(self, image_id: str) -> str:

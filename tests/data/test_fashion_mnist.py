@@ -77,11 +77,11 @@ def test_every_image_keeps_its_pixels_and_label(tmp_path: Path, published: dict[
     last = published["t10k-images-idx3-ubyte"][-28 * 28 :]
     assert images.content("test/00002") == last
     assert images.inspect("test/00002") == hashlib.sha256(last).hexdigest()
-    picture = images.image("test/00002")
+    picture = images.image("test/00002", size=28)
     assert (picture.mode, picture.size) == ("RGB", (28, 28))
     assert np.asarray(picture)[:, :, 1].tobytes() == last
     with pytest.raises(DataError, match="has no image 'test/00003'"):
-        images.image("test/00003")
+        images.image("test/00003", size=28)
 
 
 def test_torchvisions_address_comes_second(

@@ -13,7 +13,7 @@ def build(labels: list[int]) -> ArrayImages:
 
 def test_grey_arrays_become_rgb_images() -> None:
     images = build([0, 1])
-    np.testing.assert_array_equal(np.asarray(images.image("train/00001")), np.dstack([PIXELS[1]] * 3))
+    np.testing.assert_array_equal(np.asarray(images.image("train/00001", size=4)), np.dstack([PIXELS[1]] * 3))
     assert images.content("train/00001") == bytes(range(16, 32))
 
 
@@ -28,4 +28,4 @@ def test_labels_must_fit(labels: list[int], message: str) -> None:
 @pytest.mark.parametrize("image_id", ["train/00002", "test/00000", "train", "train/x", ""])
 def test_an_unknown_image_is_named(image_id: str) -> None:
     with pytest.raises(DataError, match=f"has no image '{image_id}'"):
-        build([0, 1]).image(image_id)
+        build([0, 1]).image(image_id, size=4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nsh.core.preprocess import RESAMPLES, load_image, to_input
+from nsh.core.preprocess import RESAMPLES, load_input
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -65,6 +65,15 @@ def save_ycck(path: Path) -> None:
     path.write_bytes(content)
 
 
+def save_large() -> None:
+    """JPEGs that are decoded at 1/2, 1/4 and 1/8 for `SIZE`; no side but that of 160 is a multiple of these."""
+    turned, large = Image.Exif(), Image.fromarray(picture())
+    turned[ORIENTATION] = 6
+    large.resize((171, 123)).save(IMAGES / "large_half.jpg", quality=90)
+    large.resize((160, 130)).convert("CMYK").save(IMAGES / "large_quarter_cmyk.jpg", quality=90)
+    large.resize((301, 285)).save(IMAGES / "large_eighth_6.jpg", quality=90, exif=turned, progressive=True)
+
+
 def _bands(array: np.ndarray) -> list[Image.Image]:
     return [Image.fromarray(np.ascontiguousarray(array[..., band])) for band in range(array.shape[-1])]
 
@@ -92,11 +101,12 @@ def make_files() -> None:
     red.save(IMAGES / "animated.gif", save_all=True, append_images=[blue], duration=100)
     plain.save(IMAGES / "rgb.webp", lossless=True)
     plain.save(IMAGES / "rgb.bmp")
+    save_large()
 
 
 def make_arrays() -> None:
     arrays = {
-        f"{path.name}:{resample}": to_input(load_image(path), size=SIZE, resample=resample)
+        f"{path.name}:{resample}": load_input(path, size=SIZE, resample=resample)
         for path in sorted(IMAGES.iterdir())
         for resample in RESAMPLES
     }

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from nsh.core.manifest import read_codes
-from nsh.core.preprocess import load_image
+from nsh.core.preprocess import load_input
 from nsh.errors import CodesError, ConfigError, DataError
 from nsh.serving import bulk
 from nsh.serving.arguments import list_images
@@ -220,9 +220,9 @@ def test_codes_follow_the_content_of_the_images(encoder, half_sound, tmp_path, m
 
     def load(source, **options):
         decoded.append(source)
-        return load_image(source, **options)
+        return load_input(source, **options)
 
-    monkeypatch.setattr("nsh.serving.encoder.load_image", load)
+    monkeypatch.setattr("nsh.serving.encoder.load_input", load)
     done = [encode(encoder, half_sound, tmp_path / "codes", share=Share(n, shares)) for n in range(1, shares + 1)]
     assert [sum(getattr(one, name) for one in done) for name in ("kept", "new", "changed", "gone")] == [27, 3, 2, 2]
     assert len(decoded) <= 5

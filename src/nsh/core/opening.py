@@ -18,13 +18,13 @@ from PIL import (
     ImageFile,
     ImagePalette,
     Jpeg2KImagePlugin,
-    JpegImagePlugin,
     PngImagePlugin,
     PpmImagePlugin,
     TiffImagePlugin,
     WebPImagePlugin,
 )
 
+from nsh.core.reduced_jpeg import JpegImage
 from nsh.errors import UnreadableImage
 
 _PREFIX = 32  # bytes that have the format's magic, and the flags of a WebP
@@ -85,7 +85,7 @@ class _TiffImage(TiffImagePlugin.TiffImageFile):
 
 
 READERS: dict[str, Callable[[IO[bytes]], ImageFile.ImageFile]] = {
-    "JPEG": JpegImagePlugin.JpegImageFile,
+    "JPEG": JpegImage,
     "PNG": PngImagePlugin.PngImageFile,
     "WEBP": WebPImagePlugin.WebPImageFile,
     "GIF": GifImagePlugin.GifImageFile,
@@ -98,8 +98,13 @@ READERS: dict[str, Callable[[IO[bytes]], ImageFile.ImageFile]] = {
 }
 
 
-def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
+def open_image(file: IO[bytes], *, size: int | None = None, max_pixels: int) -> Image.Image:
     """Open the image in `file`, which must stay open until the image is decoded.
+
+    Args:
+        file: the image, from its beginning.
+        size: a JPEG will be decoded at the scale for this size (`nsh.core.reduced_jpeg`); None: with all its pixels.
+        max_pixels: the limit, of a JPEG after this scale.
 
     Raises:
         UnreadableImage: the format is not known, or the image is larger than `max_pixels`.
@@ -119,13 +124,16 @@ def open_image(file: IO[bytes], *, max_pixels: int) -> Image.Image:
         if accept is None or accept(prefix) is True:
             file.seek(0)
             image = reader(file)
-            check_size(image.size, max_pixels=max_pixels)
+            stored, counted = image.size, None
+            if size and isinstance(image, JpegImage):
+                counted = image.decode_for(size)
+            check_size(stored, counted=counted, max_pixels=max_pixels)
             return _REMEDIES.get(name, _as_it_is)(image, file, prefix)
     raise UnreadableImage(f"not an image in any of the formats {', '.join(READERS)}")
 
 
-def check_size(size: tuple[int, int], *, max_pixels: int) -> None:
-    """Compare width x height with the limit.
+def check_size(size: tuple[int, int], *, counted: int | None = None, max_pixels: int) -> None:
+    """Compare the pixels of an image of `size` = (width, height), or those `counted` instead, with the limit.
 
     Raises:
         UnreadableImage: there are more pixels than `max_pixels`, or none.
@@ -137,10 +145,12 @@ def check_size(size: tuple[int, int], *, max_pixels: int) -> None:
         nsh.errors.UnreadableImage: 4 x 3 is more than the 10 pixels allowed: ...
     """
     width, height = size
-    if width * height > max_pixels:
+    pixels = width * height if counted is None else counted
+    if pixels > max_pixels:
+        counts = "" if pixels == width * height else f", which counts as {pixels},"
         raise UnreadableImage(
-            f"{width} x {height} is more than the {max_pixels} pixels allowed: make it smaller, or allow more with "
-            "--max-pixels"
+            f"{width} x {height}{counts} is more than the {max_pixels} pixels allowed: make it smaller, or allow more "
+            "with --max-pixels"
         )
     if not width * height:
         raise UnreadableImage(f"{width} x {height} has no pixel")

@@ -20,7 +20,7 @@ from nsh.core.opening import READERS, check_size, open_image
 from nsh.core.samples import to_rgb
 from nsh.errors import ConfigError, UnreadableImage
 
-PREPROCESSING = 1
+PREPROCESSING = 2
 """The version of the rules that turn a file into pixels: raise it whenever a pixel may change, in any module of core.
 
 An encoder carries the version that it was made with, as a part of its identity. Its codes are those of these pixels, so
@@ -50,7 +50,21 @@ _UPRIGHT = {
 }
 
 
-def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def load_input(source: ImageSource, *, size: int, resample: str, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
+    """The input, uint8 [size, size, 3] in 0..255, of an encoder whose contract has `size` and `resample`.
+
+    Raises:
+        UnreadableImage: as `load_image`.
+        ConfigError: as `to_input`.
+
+    Examples:
+        >>> load_input(np.zeros((30, 40, 3), np.uint8), size=8, resample="bilinear").shape
+        (8, 8, 3)
+    """
+    return to_input(load_image(source, size=size, max_pixels=max_pixels), size=size, resample=resample)
+
+
+def load_image(source: ImageSource, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """Decode the whole `source` and return it upright in 8-bit RGB; the source is not changed.
 
     The rules: EXIF orientation is applied. Damaged or very large metadata are ignored. Samples of more than 8 bits are
@@ -59,11 +73,16 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Im
     frame (a Pillow image its current one). Colour profiles are ignored. The result has no metadata, so loading it again
     changes nothing.
 
+    A JPEG file whose sides are both 4 x `size` or longer is decoded at 1/2, 1/4 or 1/8 of its size: the smallest at
+    which both sides are still 2 x `size` or longer. A Pillow image keeps the pixels it has.
+
     Args:
         source: a path, the bytes of a file, a Pillow image, or an array uint8 [H, W] grey, [H, W, 3] RGB or
             [H, W, 4] RGBA.
-        max_pixels: largest width x height to decode. Decoding takes about 4 bytes a pixel, twice that if the image is
-            rotated or is not RGB.
+        size: pixels a side of the encoder's input, or of what else is made of the image; None: decode all pixels.
+        max_pixels: largest width x height to decode; how a reduced JPEG counts, `nsh.core.reduced_jpeg` says. Decoding
+            takes about 4 bytes a pixel, twice that if the image is rotated or is not RGB. A progressive JPEG takes 3 to
+            8 more.
 
     Raises:
         UnreadableImage: for any reason. The message has the reason without the path, so that it is the same on every
@@ -84,7 +103,7 @@ def load_image(source: ImageSource, *, max_pixels: int = MAX_PIXELS) -> Image.Im
             check_size(source.size, max_pixels=max_pixels)
             made = _decode(source)
             return made.copy() if made.im is source.im else made
-        return _load_file(source, max_pixels=max_pixels)
+        return _load_file(source, size=size, max_pixels=max_pixels)
     except UnreadableImage:
         raise
     except Exception as error:  # Pillow's decoders raise nearly every built-in exception on broken files
@@ -126,11 +145,11 @@ def filter_of(resample: str) -> Image.Resampling:
     return RESAMPLES[resample]
 
 
-def _load_file(source: str | Path | bytes, *, max_pixels: int) -> Image.Image:
+def _load_file(source: str | Path | bytes, *, size: int | None, max_pixels: int) -> Image.Image:
     """Decode a file; if that fails, decode it again without its metadata."""
     with _stream(source) as file:
         try:
-            return _decode(open_image(file, max_pixels=max_pixels))
+            return _decode(open_image(file, size=size, max_pixels=max_pixels))
         except UnreadableImage:
             raise
         except Exception:
@@ -138,7 +157,7 @@ def _load_file(source: str | Path | bytes, *, max_pixels: int) -> Image.Image:
             bare = without_metadata(file.read())
             if bare is None:
                 raise
-    image = open_image(io.BytesIO(bare.content), max_pixels=max_pixels)
+    image = open_image(io.BytesIO(bare.content), size=size, max_pixels=max_pixels)
     if bare.exif is not None:
         image.info["exif"] = bare.exif
     return _decode(image)

@@ -40,8 +40,8 @@ class ImageSet(Protocol):
         """The image's bytes as published."""
         ...
 
-    def image(self, image_id: str) -> Image.Image:
-        """The decoded image, upright 8-bit RGB.
+    def image(self, image_id: str, *, size: int) -> Image.Image:
+        """The image, upright 8-bit RGB, decoded as an encoder of inputs of `size` x `size` pixels decodes it.
 
         Raises:
             UnreadableImage: it cannot be decoded.
@@ -86,9 +86,9 @@ class ArrayImages:
         """The image's raw pixels, row by row."""
         return self._at(image_id).tobytes()
 
-    def image(self, image_id: str) -> Image.Image:
+    def image(self, image_id: str, *, size: int) -> Image.Image:
         """The image in RGB."""
-        return load_image(self._at(image_id))
+        return load_image(self._at(image_id), size=size)
 
     def inspect(self, image_id: str) -> str:
         """SHA-256 of the raw pixels; there is nothing left to decode."""

@@ -108,14 +108,14 @@ class InventoryImages:
             raise DataError(f"{image_id!r} has changed since the download stage: run `dvc repro` again")
         return content
 
-    def image(self, image_id: str) -> Image.Image:
-        """The decoded image.
+    def image(self, image_id: str, *, size: int) -> Image.Image:
+        """The image, decoded as an encoder of inputs of `size` x `size` pixels decodes it.
 
         Raises:
             UnreadableImage: it cannot be decoded; the reason alone.
             DataError: as `content`.
         """
-        return load_image(self.content(image_id))
+        return load_image(self.content(image_id), size=size)
 
     def inspect(self, image_id: str) -> str:
         """SHA-256 of the file's bytes, after proof that they decode.
@@ -124,5 +124,5 @@ class InventoryImages:
             UnreadableImage: they do not decode; the reason alone.
             DataError: as `content`.
         """
-        self.image(image_id)
+        self.image(image_id, size=1)  # the smallest scale reads the whole file too
         return str(self._sha256[image_id])

@@ -46,7 +46,11 @@ class Part:
 
 
 class PartEncoder:
-    """An encoder file, opened once for all parts of the split."""
+    """An encoder file, opened once for all parts of the split.
+
+    Attributes:
+        image_size: pixels a side of its input, for which images are loaded.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class PartEncoder:
         self._cache, self._progress = cache, progress
         self._encoder = Encoder(path, threads=threads, device=device)
         contract = self._encoder.contract
+        self.image_size = contract.image_size
         self._is_cut = cut.are_usable(embeddings, contract=contract, split_sha256=split["sha256"])
         if self._is_cut:
             self._head = cut.open_head(path)

@@ -149,7 +149,7 @@ def _figure(path: Path, caption: str, *, max_pixels: int) -> str:
 
 
 def _thumbnail(path: Path, *, max_pixels: int) -> str:
-    image = load_image(path, max_pixels=max_pixels)
+    image = load_image(path, size=_SIDE, max_pixels=max_pixels)
     image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
     content = io.BytesIO()
     image.save(content, "JPEG", quality=80)

@@ -23,7 +23,7 @@ from PIL import Image
 from nsh.core.codes import code_bytes
 from nsh.core.identity import read_contract
 from nsh.core.limits import MAX_PIXELS
-from nsh.core.preprocess import PREPROCESSING, ImageSource, load_image, to_input
+from nsh.core.preprocess import PREPROCESSING, ImageSource, load_input
 from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.session import CPU, open_session
@@ -168,12 +168,12 @@ class Encoder:
     def _prepare(self, source: ImageSource) -> NDArray[np.uint8] | UnreadableImage:
         # Pillow decodes an opened image at its first use, and a list may hold the same image twice.
         guard = self._guards[id(source) // 16 % _GUARDS] if isinstance(source, Image.Image) else nullcontext()
+        size, resample = self.contract.image_size, self.contract.resample
         try:
             with guard:
-                image = load_image(source, max_pixels=self._max_pixels)
+                return load_input(source, size=size, resample=resample, max_pixels=self._max_pixels)
         except UnreadableImage as error:
             return error
-        return to_input(image, size=self.contract.image_size, resample=self.contract.resample)
 
     def _nothing(self) -> Outputs:
         bits = self.contract.bits

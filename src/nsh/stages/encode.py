@@ -1,6 +1,7 @@
 """Encode: encoder.onnx of a pair -> its codes of query and gallery, as production encodes. Needs no torch."""
 
 import shutil
+from functools import partial
 
 from nsh.data.inventory import is_inventory
 from nsh.data.registry import Choice, open_chosen
@@ -49,7 +50,8 @@ def encode_split(
         cache=Project(files.folder).cache("encode"),
         progress=progress,
     )
-    load, are_files = open_chosen(data_set, raw=project.raw).image, is_inventory(project.raw / data_set.name)
+    load = partial(open_chosen(data_set, raw=project.raw).image, size=encoder.image_size)
+    are_files = is_inventory(project.raw / data_set.name)
     made = {}
     for name in PARTS:
         rows = read_part(project.split, name)

@@ -4,6 +4,7 @@ The encoder is held against torch on the first images of the gallery, which the 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,5 +72,5 @@ def export_encoder(
 
 def _open_split(project: Project, data_set: Choice, *, size: int, resample: str) -> SplitImages:
     parts = {part: read_part(project.split, part) for part in PARTS}
-    load = open_chosen(data_set, raw=project.raw).image
+    load = partial(open_chosen(data_set, raw=project.raw).image, size=size)
     return SplitImages(load=load, size=size, resample=resample, parts=parts)

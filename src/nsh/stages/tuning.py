@@ -1,6 +1,7 @@
 """Opens the fine-tuning loop with a project's backbone and training images. Knows no method."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def open_tuning(
     images = ImageFiles(
         ids=read_part(project.split, "train").ids,
         digest=split,
-        load=open_chosen(data_set, raw=project.raw).image,
+        load=partial(open_chosen(data_set, raw=project.raw).image, size=size),
         size=size,
         resample=resample,
         workers=workers,

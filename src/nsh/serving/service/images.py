@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.preprocess import load_image, to_input
+from nsh.core.preprocess import load_image, load_input
 from nsh.errors import UnreadableImage
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.batching import Outcome
@@ -37,12 +37,11 @@ class ImageEncoder:
         return [pixels if isinstance(pixels, UnreadableImage) else next(codes) for pixels in prepared]
 
     def _prepare(self, content: bytes) -> NDArray[np.uint8] | UnreadableImage:
+        size, resample = self._encoder.contract.image_size, self._encoder.contract.resample
         try:
-            image = load_image(content, max_pixels=self._max_pixels)
+            return load_input(content, size=size, resample=resample, max_pixels=self._max_pixels)
         except UnreadableImage as error:
             return error
-        contract = self._encoder.contract
-        return to_input(image, size=contract.image_size, resample=contract.resample)
 
 
 def resolve_inside(root: Path, name: str) -> Path | None:
@@ -65,7 +64,7 @@ def thumbnail(path: Path, *, size: int, max_pixels: int) -> bytes:
     Raises:
         UnreadableImage: it has more than `max_pixels` pixels, or cannot be decoded.
     """
-    image = load_image(path, max_pixels=max_pixels)
+    image = load_image(path, size=size, max_pixels=max_pixels)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     content = io.BytesIO()
     image.save(content, "WEBP", quality=82, method=2)
