@@ -2,13 +2,17 @@
 
     python benchmarks/encode.py                                   MobileNetV2, 96 px, random weights
     python benchmarks/encode.py --photos PHOTOGRAPHS --model encoder.onnx --images 5000 --rounds 3
+    python benchmarks/encode.py --photos PHOTOGRAPHS --large --images 60
 
-JPEGs of 500 x 375 are cropped into a temporary folder from photographs (those of scikit-learn, unless you give a folder
-of larger ones). Each contender is its own process, timed from start to end, with imports and the opening of the model;
-the command also lists and hashes files, and writes manifests, codes and a header. The command is compared with the
-fastest of three bare loops: in `pool` and `pool-all` a pool decodes while the main thread infers on one core or on all;
-in `own` each thread of the pool decodes and infers its own batch. All take turns in every round; figures are medians
-over rounds, wall and CPU time. Memory is the peak of the process; for the command also at a fifth of the images.
+JPEGs of 500 x 375, with `--large` of 4000 x 3000, are cropped into a temporary folder from photographs (those of
+scikit-learn, unless you give a folder); smaller photographs are enlarged. Each contender is its own process, timed from
+start to end, with imports and the opening of the model; the command also lists and hashes files, and writes manifests,
+codes and a header. The command is compared with the fastest of three bare loops: in `pool` and `pool-all` a pool
+decodes while the main thread infers on one core or on all; in `own` each thread of the pool decodes and infers its own
+batch. All take turns in every round; figures are medians over rounds, wall and CPU time. Memory is the peak of the
+process; for the command also at a fifth of the images.
+
+`--large` also compares `own`, within one process, with `whole`, which decodes all pixels of every JPEG.
 """
 
 import argparse
@@ -17,7 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -29,13 +34,13 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.preprocess import load_image, to_input
+from nsh.core.preprocess import ImageSource, load_image, load_input, to_input
 from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.session import open_session
 
-WIDTH, HEIGHT = 500, 375
-COMMAND = "nsh encode"
+SMALL, LARGE = (500, 375), (4000, 3000)  # width and height
+COMMAND, WHOLE = "nsh encode", "whole"
 LOOPS = ("pool", "pool-all", "own")
 
 LAUNCHER = """
@@ -58,7 +63,8 @@ class Cost(NamedTuple):
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Benchmark `nsh encode` against a bare loop.")
-    parser.add_argument("--photos", type=Path, help="folder of photographs, 500 x 375 or larger, to crop from")
+    parser.add_argument("--photos", type=Path, help="folder of photographs to crop from, .jpg")
+    parser.add_argument("--large", action="store_true", help="crops of 12 megapixels")
     parser.add_argument("--model", type=Path, help="an encoder.onnx; not given: MobileNetV2 with random weights, 96 px")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=cpu_quota())
@@ -70,14 +76,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         model = arguments.model or make_encoder(folder / "encoder.onnx")
-        make_jpegs(folder / "few", read_photographs(arguments.photos), arguments.images // 5)
-        make_jpegs(folder / "all", read_photographs(arguments.photos), arguments.images)
+        size, photographs = LARGE if arguments.large else SMALL, find_photographs(arguments.photos)
+        make_jpegs(folder / "few", photographs, arguments.images // 5, size=size)
+        make_jpegs(folder / "all", photographs, arguments.images, size=size)
         few = run_command(model, folder / "few", folder / "codes-few", threads=arguments.threads)
         contenders = make_contenders(model, folder, threads=arguments.threads)
         costs: dict[str, list[Cost]] = {name: [] for name in contenders}
         for _ in range(arguments.rounds):
             for name, run in contenders.items():
                 costs[name].append(run())
+        if arguments.large:
+            show_scales(model, folder / "all", threads=arguments.threads, rounds=arguments.rounds)
     return show(costs, few, arguments)
 
 
@@ -94,12 +103,13 @@ def run_loop(loop: str, model: Path, folder: Path, *, threads: int) -> None:
     """One bare loop in this process."""
     contract = Encoder(model, threads=1).contract
     session = open_session(model, threads=threads if loop == "pool-all" else 1)
-    decode = partial(decode_file, size=contract.image_size, resample=contract.resample)
-    (in_own if loop == "own" else in_pool)(sorted(folder.iterdir()), session, decode=decode, threads=threads)
+    read = decode_whole if loop == WHOLE else load_input  # as the encoder does
+    decode = partial(read, size=contract.image_size, resample=contract.resample)
+    (in_own if loop in ("own", WHOLE) else in_pool)(sorted(folder.iterdir()), session, decode=decode, threads=threads)
 
 
-def decode_file(path: Path, *, size: int, resample: str) -> NDArray[np.uint8]:
-    """What the encoder is given of a file."""
+def decode_whole(path: Path, *, size: int, resample: str) -> NDArray[np.uint8]:
+    """What the encoder would be given of all pixels of a file."""
     return to_input(load_image(path), size=size, resample=resample)
 
 
@@ -151,37 +161,32 @@ def run_timed(command: list[str]) -> Cost:
     return Cost(*(float(word) for word in output.stdout.split()))
 
 
-def read_photographs(folder: Path | None) -> list[Image.Image]:
-    """Photographs of at least 500 x 375; smaller ones are enlarged."""
+def find_photographs(folder: Path | None) -> Sequence[ImageSource]:
+    """Those in a folder, not yet decoded, or scikit-learn's."""
     if folder is None:
         from sklearn.datasets import load_sample_images
 
-        return [Image.fromarray(pixels) for pixels in load_sample_images().images]
-    return [enlarge(load_image(path)) for path in sorted(folder.rglob("*.jpg"))]
+        return load_sample_images().images  # type: ignore[no-any-return]
+    found = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in (".jpg", ".jpeg")]
+    return found or sys.exit(f"{folder} has no .jpg")
 
 
-def enlarge(photograph: Image.Image) -> Image.Image:
-    """To at least 500 x 375, a little more on one side at least, so that crops differ."""
-    scale = max(1.1 * WIDTH / photograph.width, 1.1 * HEIGHT / photograph.height, 1.0)
-    return photograph.resize((round(photograph.width * scale), round(photograph.height * scale)))
-
-
-def make_jpegs(folder: Path, photographs: list[Image.Image], count: int) -> None:
-    """Write crops, each of another place and quality."""
+def make_jpegs(folder: Path, photographs: Sequence[ImageSource], count: int, *, size: tuple[int, int]) -> None:
+    """Write crops of `size` = (width, height), each of another place and quality."""
     folder.mkdir()
-    for number, (photograph, place) in enumerate(places(photographs, count)):
-        left, top = place
-        crop = photograph.crop((left, top, left + WIDTH, top + HEIGHT))
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        photograph = enlarge(load_image(photographs[number % len(photographs)]), size)
+        left = int(generator.integers(0, photograph.width - size[0] + 1))
+        top = int(generator.integers(0, photograph.height - size[1] + 1))
+        crop = photograph.crop((left, top, left + size[0], top + size[1]))
         crop.save(folder / f"{number:05}.jpg", quality=80 + number % 15)
 
 
-def places(photographs: list[Image.Image], count: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
-    """Photographs in turn, each with the corner of a crop."""
-    generator = np.random.default_rng(0)
-    for number in range(count):
-        photograph = photographs[number % len(photographs)]
-        left = int(generator.integers(0, photograph.width - WIDTH + 1))
-        yield photograph, (left, int(generator.integers(0, photograph.height - HEIGHT + 1)))
+def enlarge(photograph: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """To at least `size`, a little more on one side at least, so that crops differ."""
+    scale = max(1.1 * size[0] / photograph.width, 1.1 * size[1] / photograph.height, 1.0)
+    return photograph.resize((round(photograph.width * scale), round(photograph.height * scale)))
 
 
 def make_encoder(path: Path) -> Path:
@@ -218,12 +223,13 @@ def show(costs: dict[str, list[Cost]], few: Cost, arguments: argparse.Namespace)
     """Print medians, the ratio to the fastest bare loop, and memory."""
     count = arguments.images
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{count} JPEGs {WIDTH} x {HEIGHT}, {arguments.threads} threads, {arguments.rounds} rounds, load {load}")
+    width, height = LARGE if arguments.large else SMALL
+    print(f"{count} JPEGs {width} x {height}, {arguments.threads} threads, {arguments.rounds} rounds, load {load}")
     rates = {name: statistics.median(count / cost.wall for cost in all_of) for name, all_of in costs.items()}
     for name, all_of in costs.items():
         milliseconds = statistics.median(cost.cpu / count * 1e3 for cost in all_of)
         print(f"{name:<12} {rates[name]:8.1f} images/s   {milliseconds:6.2f} ms of CPU an image")
-    best = max((name for name in rates if name != COMMAND), key=lambda name: rates[name])
+    best = max(LOOPS, key=lambda name: rates[name])
     paired = [bare.wall / ours.wall for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]
     cpu = [bare.cpu / ours.cpu for ours, bare in zip(costs[COMMAND], costs[best], strict=True)]
     print(
@@ -232,6 +238,25 @@ def show(costs: dict[str, list[Cost]], few: Cost, arguments: argparse.Namespace)
     )
     most = max(cost.memory for cost in costs[COMMAND])
     print(f"peak memory: {few.memory:.0f} MB at {count // 5} images, {most:.0f} MB at {count}")
+
+
+def show_scales(model: Path, folder: Path, *, threads: int, rounds: int) -> None:
+    """Print how many times as many images a second `own` encodes as `whole` does, without imports."""
+    reduced, whole = (
+        np.array(costs) for costs in zip(*(time_scales(model, folder, threads) for _ in range(rounds)), strict=True)
+    )
+    wall, cpu = np.median(whole / reduced, axis=0)
+    print(f"reduced decoding: {wall:.1f} x the images/s of decoding all pixels, by CPU time {cpu:.1f} x; target 5 x")
+
+
+def time_scales(model: Path, folder: Path, threads: int) -> list[tuple[float, float]]:
+    """Seconds of wall and of CPU time of `own` and of `whole`."""
+    times = []
+    for loop in ("own", WHOLE):
+        wall, cpu = time.perf_counter(), time.process_time()
+        run_loop(loop, model, folder, threads=threads)
+        times.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return times
 
 
 if __name__ == "__main__":

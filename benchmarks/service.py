@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nsh.core.preprocess import load_image, to_input
+from nsh.core.preprocess import load_input
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
 
@@ -75,7 +75,7 @@ def measure(arguments: argparse.Namespace, images: list[bytes], server: subproce
     size, resample = encoder.contract.image_size, encoder.contract.resample
 
     def prepare(content: bytes) -> np.ndarray:
-        return to_input(load_image(content), size=size, resample=resample)
+        return load_input(content, size=size, resample=resample)
 
     ready = [prepare(image) for image in images]
     rates: dict[str, list[float]] = {"bare session": [], "bare session with decoding": [], "service": []}
