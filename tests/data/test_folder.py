@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nsh.core.preprocess import load_image
 from nsh.data import folder, inventory, registry
 from nsh.errors import DataError, UnreadableImage
 from nsh.system.files import sha256_file
@@ -86,6 +87,17 @@ def test_strange_names_round_trip(tmp_path: Path) -> None:
     for name in names:
         assert images.inspect(name) == sha256_file(tmp_path / "root" / name)
         assert images.image(name, size=8).size == (8, 6)
+
+
+def test_a_large_jpeg_is_read_as_the_encoder_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "root/cat/1.jpg"
+    path.parent.mkdir(parents=True)
+    Image.linear_gradient("L").save(path)
+    images = open_tree(tmp_path)
+    assert images.inspect("cat/1.jpg") == sha256_file(path)
+    found = images.image("cat/1.jpg", size=30)
+    assert found.size == (64, 64)
+    assert found.tobytes() == load_image(path, size=30).tobytes()
 
 
 def test_what_is_no_image_is_left_out_and_counted(tmp_path: Path) -> None:

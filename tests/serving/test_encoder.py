@@ -7,17 +7,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from dataclasses import replace
 
 import numpy as np
 import onnxruntime as ort
 import pytest
 from PIL import Image
+from tests.core.image_files import exif
 from tests.waiting import PATIENCE
 
 from nsh.core.codes import pack
 from nsh.core.contract import EncoderContract
-from nsh.core.preprocess import to_input
+from nsh.core.preprocess import load_image, to_input
+from nsh.core.reading import read_inputs
 from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.encoder import Encoder
@@ -68,6 +71,15 @@ def test_paths_bytes_pillow_and_arrays_give_the_same_code(encoder, pictures, tmp
     assert codes.shape == (5, 2)
     assert (codes == codes[0]).all()
     assert np.array_equal(codes[:1], encoder.run(np.asarray(picture)[None]).code)
+
+
+def test_a_large_jpeg_gives_one_code_as_path_as_bytes_and_in_training(encoder, pictures, tmp_path):
+    path = tmp_path / "large.jpg"
+    pictures[0].resize((523, 301)).save(path, exif=b"Exif\0\0" + exif(6))
+    content, size, resample = path.read_bytes(), encoder.contract.image_size, encoder.contract.resample
+    expected = encoder.run(read_inputs(partial(load_image, size=size), [path], size=size, resample=resample)).code
+    assert load_image(content, size=size).size == (151, 262)
+    assert np.array_equal(encoder.encode([path, content]), np.repeat(expected, 2, axis=0))
 
 
 def test_another_size_is_resized_by_the_contract(encoder, pictures):

@@ -113,6 +113,13 @@ def test_a_thumbnail_fits_and_keeps_its_shape(tmp_path):
     assert (made.format, made.size) == ("WEBP", (100, 25))
 
 
+def test_the_limit_of_a_photographs_thumbnail_is_that_of_the_smaller_image(tmp_path):
+    path = tmp_path / "photo.jpg"
+    Image.new("RGB", (1600, 1200)).save(path)
+    made = Image.open(io.BytesIO(images.thumbnail(path, size=100, max_pixels=240_000)))
+    assert made.size == (100, 75)
+
+
 def test_a_small_image_is_not_blown_up(tmp_path):
     path = tmp_path / "small.png"
     Image.new("RGB", (20, 10)).save(path)

@@ -1,8 +1,8 @@
 """A cache of decoded training images, which every epoch reads. Knows no network and no augmentation.
 
 The cache is a folder. `store.json` holds the side and the number of images. Every 256 images have a shard:
-<number>.npy, uint8 [256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the originals. A
-shard is written whole or not at all, so that an interrupted run is continued shard by shard.
+<number>.npy, uint8 [256, side, side, 3], and <number>.sizes.npy, int32 [256, 2], width and height of the images as they
+are decoded. A shard is written whole or not at all, so that an interrupted run is continued shard by shard.
 
 Images are squashed to side = ceil(8 / 7 S), the ratio of the usual 256 and 224. This takes 1.3 times the memory of S. A
 view of nearly the whole image is as sharp as from the original; a view of a small part of a large original is less
@@ -38,7 +38,7 @@ class ImageCache:
 
     Attributes:
         shards: uint8 [256, side, side, 3] each, mapped from the disk.
-        sizes: int32 [n, 2], width and height of every original, in pixels.
+        sizes: int32 [n, 2], width and height of every image as it is decoded, in pixels.
         side: width and height of a cached image, in pixels.
     """
 
