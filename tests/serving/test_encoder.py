@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnxruntime as ort
