@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score
 
 import nsh.core.hamming as hamming
 import nsh.core.metrics.evaluation as evaluation
+import nsh.core.reranking as reranking
 from nsh.core.codes import pack
 from nsh.core.hamming import distances
 from nsh.core.metrics import CURVES, evaluate
@@ -114,6 +115,37 @@ def test_every_figure_is_its_definition(search):
     }
     assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-12)
     assert metrics.keys() == expected.keys() | LABEL_FREE | {f"mAP_tie_aware_at_{k}"}
+
+
+@given(searches(), st.integers(1, 12), st.data())
+def test_the_reranked_figure_is_its_definition_and_changes_no_other(search, length, data):
+    """Quarters: their sums are exact, and many are equal."""
+    codes, labels, k = search
+    sure = data.draw(arrays(np.float32, codes[0].shape, elements=st.sampled_from([0.25, 0.5, 0.75])))
+    logits = np.where(codes[0], sure, -sure)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reranking, "SHORTLIST", length)
+        metrics = measure(codes, labels, k=k, query_logits=logits).metrics
+    oracle = Oracle(*codes, labels, k=k)
+    for row, ranking in enumerate(oracle.rankings):
+        scores = [
+            sum(float(logit) if bit else -float(logit) for logit, bit in zip(logits[row], codes[1][item], strict=True))
+            for _, item, _ in ranking
+        ]
+        places = sorted(range(min(max(length, k), len(ranking))), key=lambda place: (-scores[place], place))
+        oracle.rankings[row] = [ranking[place] for place in places]
+    assert metrics.pop(f"mAP_at_{k}_reranked") == pytest.approx(oracle.mean_average_precision(), abs=1e-12)
+    assert metrics == measure(codes, labels, k=k).metrics
+
+
+def test_logits_that_are_not_the_codes_are_refused():
+    codes, labels = clustered(queries=5, gallery=30, bits=16, noise=0.3)
+    logits = np.where(codes[0], 1.0, -1.0)
+    logits[3] = -logits[3]
+    with pytest.raises(CodesError, match="the logits of 1 of 5 queries are not those of their codes"):
+        measure(codes, labels, k=5, query_logits=logits)
+    with pytest.raises(CodesError, match=r"found logits \[4, 16\] and codes \[5, 2\]"):
+        measure(codes, labels, k=5, query_logits=logits[:4])
 
 
 @given(searches())

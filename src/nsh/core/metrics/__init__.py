@@ -9,12 +9,14 @@ r_k is the number of relevant items in the top k, R that in the gallery.
     mAP_at_k            (1/r_k) * sum over relevant ranks j <= k of r_j / j
     mAP_min_at_k        the same sum over min(R, k); never above P_at_k for R >= k
     mAP_tie_aware_at_k  the expectation of mAP_at_k over random orders of equal distances
+    mAP_at_k_reranked   mAP_at_k after the first max(k, 1000) are ordered again by the query's logits
     P_at_k              r_k / k
     recall_at_k         r_k / R
     P_at_H2             relevant share of the items at a distance <= 2
     empty_ball_share    share of queries with no item at a distance <= 2
 
-mAP_at_k is the paper's. `nsh.core.metrics.precision` defines all three mAPs in full.
+mAP_at_k is the paper's. `nsh.core.metrics.precision` defines its three forms in full, `nsh.core.reranking` the order of
+mAP_at_k_reranked. That one compares real values with bits (asymmetric); all others compare bits with bits.
 
 Over the gallery's codes, with p_b the share of ones of bit b:
 

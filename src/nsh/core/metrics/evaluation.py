@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes
 from nsh.core.hamming import fill_distances, query_blocks, to_words
 from nsh.core.metrics.balance import bit_figures
-from nsh.core.metrics.figures import CURVE_DEPTH, RADIUS, Figures, retrieval_figures
+from nsh.core.metrics.figures import CURVE_DEPTH, RADIUS, Figures, reranked_figures, retrieval_figures
 from nsh.core.metrics.ranking import rank_block, sample_ranks
 from nsh.core.metrics.relevance import check_labels, fill_relevance, label_masks
+from nsh.core.metrics.reranked import check_logits, rerank_block
 from nsh.core.metrics.tables import CURVES, Table
+from nsh.core.reranking import shortlist_length
 from nsh.errors import CodesError, ConfigError
 from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_in_threads
@@ -43,6 +46,7 @@ def evaluate(
     *,
     bits: int,
     k: int,
+    query_logits: NDArray[np.floating[Any]] | None = None,
     threads: int = 1,
     progress: Progress = no_progress,
 ) -> Evaluation:
@@ -55,11 +59,12 @@ def evaluate(
         gallery_labels: bool [g, classes], None if and only if `query_labels` is.
         bits: length of a code.
         k: ranks considered; the names keep k even if the gallery is smaller.
+        query_logits: float [q, bits], of which `query_codes` are the signs, for mAP_at_k_reranked; None: without it.
         threads: blocks of queries processed at once; results do not depend on it.
         progress: wraps the blocks.
 
     Raises:
-        CodesError: codes are no packed codes of `bits` bits, or there are none.
+        CodesError: codes are no packed codes of `bits` bits, or there are none, or the logits are not theirs.
         DataError: labels do not fit the codes or each other.
         ConfigError: k or threads is below 1, or only one of query and gallery has labels.
 
@@ -71,6 +76,8 @@ def evaluate(
         [1.0, 0.5, 0.5]
     """
     _check(query_codes, gallery_codes, bits=bits, k=k, threads=threads)
+    if query_logits is not None:
+        check_logits(query_logits, query_codes)
     metrics = bit_figures(gallery_codes, bits=bits)
     average = partial(_average, queries=len(query_codes), gallery=len(gallery_codes), threads=threads)
     codes = _Codes(to_words(query_codes), to_words(gallery_codes), bits)
@@ -80,7 +87,8 @@ def evaluate(
     if query_labels is None or gallery_labels is None:
         raise ConfigError("labels are given for only one of query and gallery: give both, or neither")
     check_labels(query_labels, gallery_labels, counts=(len(query_codes), len(gallery_codes)))
-    search = _Search(codes, label_masks(query_labels), label_masks(gallery_labels), min(k, len(gallery_codes)))
+    masks, shortlists = (label_masks(query_labels), label_masks(gallery_labels)), (query_logits, gallery_codes)
+    search = _Search(codes, *masks, min(k, len(gallery_codes)), *shortlists)
     means, precisions = average(search.figures, progress=progress)
     return Evaluation(_name(means, k=k) | metrics, _draw(means, ranks=search.ranks), precisions)
 
@@ -114,6 +122,8 @@ class _Search:
     query_masks: NDArray[np.unsignedinteger]  # [words, q]
     gallery_masks: NDArray[np.unsignedinteger]  # [words, g]
     k: int  # at most g
+    query_logits: NDArray[np.floating[Any]] | None  # [q, bits]
+    gallery_codes: NDArray[np.uint8]  # [g, bytes]
 
     @property
     def ranks(self) -> NDArray[np.int64]:
@@ -123,9 +133,14 @@ class _Search:
         distances = self.codes.distances(block)
         relevant = np.empty(distances.shape, dtype=np.bool_)
         fill_relevance(self.query_masks[:, block], self.gallery_masks, out=relevant)
-        depth = min(max(self.k, CURVE_DEPTH), distances.shape[1])
+        length = shortlist_length(self.k)
+        depth = min(max(length, CURVE_DEPTH), distances.shape[1])
         ranked = rank_block(distances, relevant, bits=self.codes.bits, depth=depth, ranks=self.ranks)
-        return retrieval_figures(ranked, k=self.k, ranks=self.ranks)
+        figures = retrieval_figures(ranked, k=self.k, ranks=self.ranks)
+        if self.query_logits is None:
+            return figures
+        reranked = rerank_block(ranked, self.query_logits[block], self.gallery_codes, length=length)
+        return figures | reranked_figures(reranked, relevant.sum(axis=1), k=self.k)
 
 
 def _average(
@@ -149,7 +164,9 @@ def _sum_over_queries(figures: Figures) -> tuple[Figures, NDArray[np.float64]]:
 
 def _name(means: Figures, *, k: int) -> dict[str, float]:
     """The scalar figures, each name with the number in the place of k."""
-    return {re.sub(r"_at_k$", f"_at_{k}", name): float(mean) for name, mean in means.items() if np.ndim(mean) == 0}
+    return {
+        re.sub(r"_at_k(?=_|$)", f"_at_{k}", name): float(mean) for name, mean in means.items() if np.ndim(mean) == 0
+    }
 
 
 def _draw(means: Figures, *, ranks: NDArray[np.int64]) -> dict[str, Table]:

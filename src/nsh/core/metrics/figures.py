@@ -54,3 +54,18 @@ def retrieval_figures(ranked: Ranked, *, k: int, ranks: NDArray[np.int64]) -> Fi
         "radius_recall": ratio(returned_hits, relevant[:, None]),
         "radius_empty": (returned == 0).astype(np.float64),
     }
+
+
+def reranked_figures(top: NDArray[np.bool_], relevant: NDArray[np.int64], *, k: int) -> Figures:
+    """Figures of n queries whose shortlists were ordered again, by their published names with the letter k.
+
+    Args:
+        top: bool [n, shortlist], whether the item at each rank is relevant; at least k ranks.
+        relevant: int64 [n], relevant items in the gallery.
+        k: ranks considered.
+
+    Examples:
+        >>> reranked_figures(np.array([[False, True, True]]), np.array([2]), k=2)
+        {'mAP_at_k_reranked': array([0.5])}
+    """
+    return {"mAP_at_k_reranked": average_precision(top[:, :k], relevant)[0]}

@@ -19,6 +19,7 @@ class Ranked:
     counts: NDArray[np.int64]  # [n, bits + 1] items at each distance 0..bits
     hits: NDArray[np.int64]  # [n, bits + 1] relevant items among them
     top: NDArray[np.bool_]  # [n, depth] whether the item at each of the first ranks is relevant
+    rows: NDArray[np.int64]  # [n, depth] gallery rows of these items
     sampled: NDArray[np.int64]  # [n, s] relevant items up to each sampled rank
 
 
@@ -48,33 +49,35 @@ def rank_block(
         distances: integers in [0, bits].
         relevant: whether each item is relevant.
         bits: length of the codes.
-        depth: ranks whose relevance is kept one by one, <= g.
+        depth: ranks whose relevance and rows are kept one by one, <= g.
         ranks: ascending ranks at which hits are counted; the last one is g.
 
     Examples:
         >>> distances, relevant = np.array([[2, 0, 2]], np.uint8), np.array([[True, False, False]])
         >>> ranked = rank_block(distances, relevant, bits=2, depth=3, ranks=np.array([1, 3]))
-        >>> ranked.counts, ranked.hits, ranked.top
-        (array([[1, 0, 2]]), array([[0, 0, 1]]), array([[False,  True, False]]))
+        >>> ranked.counts, ranked.hits, ranked.top, ranked.rows
+        (array([[1, 0, 2]]), array([[0, 0, 1]]), array([[False,  True, False]]), array([[1, 0, 2]]))
     """
     count, items = distances.shape
     shift = (items - 1).bit_length() + 1
     key: type[np.unsignedinteger] = np.uint32 if shift + bits.bit_length() <= _NARROW_KEY else np.uint64
     rows = np.left_shift(np.arange(items), 1).astype(key)
+    mask = key((1 << (shift - 1)) - 1)  # of the gallery row in a key, without the bit of relevance
     limits = np.left_shift(np.arange(1, bits + 1), shift).astype(key)  # limits[d] is above all keys of distance d
     ends = np.full((count, bits + 1), items)
     hits, segments = np.zeros((count, bits + 1), dtype=np.int64), np.empty((count, len(ranks)), dtype=np.int64)
-    top = np.empty((count, depth), dtype=np.bool_)
+    top, nearest = np.empty((count, depth), dtype=np.bool_), np.empty((count, depth), dtype=np.int64)
     for row in range(count):
         keys = _sort_keys(distances[row], relevant[row], rows=rows, shift=shift)
         ranked = (keys & 1).astype(np.uint8)
         top[row] = ranked[:depth]
+        nearest[row] = (keys[:depth] >> 1) & mask
         ends[row, :-1] = np.searchsorted(keys, limits)
         starts = np.concatenate([[0], ends[row, :-1]])
         present = starts < ends[row]
         hits[row, present] = _sum_segments(ranked, starts[present])
         segments[row] = _sum_segments(ranked, np.concatenate([[0], ranks[:-1]]))
-    return Ranked(np.diff(ends, axis=1, prepend=0), hits, top, np.cumsum(segments, axis=1))
+    return Ranked(np.diff(ends, axis=1, prepend=0), hits, top, nearest, np.cumsum(segments, axis=1))
 
 
 def _sort_keys(

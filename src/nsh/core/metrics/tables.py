@@ -17,6 +17,7 @@ PROTOCOL = {
     "order": "distance, gallery row",
     "ap_denominator": "hits in top k",
     "zero_hits": "count 0",
+    "reranked": "the first max(k, 1000), by the query's logits against stored bits",
 }
 """The rules of the figures in a few words, written into the metrics file; `nsh.core.metrics` has them in full."""
 
