@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import onnxruntime as ort
@@ -37,11 +37,15 @@ _GUARDS = 64  # locks that Pillow images share by their address
 
 
 class Outputs(NamedTuple):
-    """The graph's outputs for n images."""
+    """The graph's outputs for n images; for a single image without the first axis."""
 
     code: NDArray[np.uint8]  # [n, ceil(bits / 8)], packed
     logit: NDArray[np.float32]  # [n, bits]
     embedding: NDArray[np.float32]  # [n, d]
+
+    def each(self) -> Iterator[Self]:
+        """The outputs of each image."""
+        return map(self._make, zip(*self, strict=True))
 
 
 class Encoder:
@@ -131,12 +135,22 @@ class Encoder:
             CodesError: `images` is a single image.
             ConfigError: `batch` is less than 1.
         """
-        codes = []
-        for row, result in enumerate(self.encode_each(images, batch=batch)):
+        codes = [outputs.code for outputs in self._run_readable(images, batch=batch)]
+        return np.stack(codes) if codes else self._nothing().code
+
+    def logits(self, images: Iterable[ImageSource], *, batch: int = BATCH) -> NDArray[np.float32]:
+        """Logits of all images: float32 [n, bits] in their order, for a re-ranked search.
+
+        A bit of an image's code is 1 where its logit is > 0. Arguments and errors as in `encode`.
+        """
+        logits = [outputs.logit for outputs in self._run_readable(images, batch=batch)]
+        return np.stack(logits) if logits else self._nothing().logit
+
+    def _run_readable(self, images: Iterable[ImageSource], *, batch: int) -> Iterator[Outputs]:
+        for row, result in enumerate(self.run_each(images, batch=batch)):
             if isinstance(result, UnreadableImage):
                 raise UnreadableImage(f"image {row}: {result}") from result
-            codes.append(result)
-        return np.stack(codes) if codes else self._nothing().code
+            yield result
 
     def encode_each(
         self, images: Iterable[ImageSource], *, batch: int = BATCH
@@ -145,21 +159,29 @@ class Encoder:
 
         Arguments as in `encode`. An image that cannot be decoded does not affect the others.
         """
+        return map(_code_of, self.run_each(images, batch=batch))
+
+    def run_each(self, images: Iterable[ImageSource], *, batch: int = BATCH) -> Iterator[Outputs | UnreadableImage]:
+        """As `encode_each`, with all outputs of each image: its code, its logits and its embedding."""
         if isinstance(images, str | bytes | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim < 4):
             raise CodesError("found one image where several are expected: put it in a list")
         if batch < 1:
             raise ConfigError(f"found batch = {batch}: at least 1 image is needed")
         if isinstance(images, Sized):  # divide few images evenly among the threads
             batch = max(1, min(batch, -(-len(images) // self.threads)))
-        for results in map_ordered(self._pool, self.encode_batch, _cut(images, batch), ahead=self.threads + 1):
+        for results in map_ordered(self._pool, self.run_batch, _cut(images, batch), ahead=self.threads + 1):
             yield from results
 
     def encode_batch(self, sources: Iterable[ImageSource]) -> list[NDArray[np.uint8] | UnreadableImage]:
         """Encode one batch in the calling thread: each image's code or error, as `encode_each` does."""
+        return list(map(_code_of, self.run_batch(sources)))
+
+    def run_batch(self, sources: Iterable[ImageSource]) -> list[Outputs | UnreadableImage]:
+        """As `encode_batch`, with all outputs of each image."""
         prepared = [self._prepare(source) for source in sources]
         readable = [image for image in prepared if not isinstance(image, UnreadableImage)]
-        codes = iter(self._infer(np.stack(readable)).code if readable else ())
-        return [image if isinstance(image, UnreadableImage) else next(codes) for image in prepared]
+        outputs = iter(self._infer(np.stack(readable)).each() if readable else ())
+        return [image if isinstance(image, UnreadableImage) else next(outputs) for image in prepared]
 
     def _infer(self, batch: NDArray[np.uint8]) -> Outputs:
         with self._turn:
@@ -179,6 +201,10 @@ class Encoder:
         bits = self.contract.bits
         code = np.empty((0, code_bytes(bits)), np.uint8)
         return Outputs(code, np.empty((0, bits), np.float32), np.empty((0, self.dim), np.float32))
+
+
+def _code_of(result: Outputs | UnreadableImage) -> NDArray[np.uint8] | UnreadableImage:
+    return result if isinstance(result, UnreadableImage) else result.code
 
 
 def _open(path: Path, device: str, *, allow_cpu: bool) -> ort.InferenceSession:

@@ -67,7 +67,7 @@ def describe_codes(uploads: Iterable[Upload], outcomes: Iterable[Outcome]) -> li
     return [
         {"name": upload.name, "code": None, "error": str(outcome)}
         if isinstance(outcome, UnreadableImage)
-        else {"name": upload.name, "code": outcome.tobytes().hex(), "error": None}
+        else {"name": upload.name, "code": outcome.code.tobytes().hex(), "error": None}
         for upload, outcome in zip(uploads, outcomes, strict=True)
     ]
 

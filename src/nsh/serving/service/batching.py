@@ -9,12 +9,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nsh.errors import UnreadableImage
+from nsh.serving.encoder import Outputs
 
-Outcome = NDArray[np.uint8] | UnreadableImage
+Outcome = Outputs | UnreadableImage
 Job = tuple[bytes, "asyncio.Future[Outcome]"]
 Encode = Callable[[Sequence[bytes]], list[Outcome]]
 
@@ -35,7 +33,7 @@ class Batcher:
         self._running: set[asyncio.Task[None]] = set()
 
     async def encode(self, images: Sequence[bytes]) -> list[Outcome]:
-        """The code, uint8 [ceil(bits / 8)], or the error of each image file, in order."""
+        """The encoder's outputs or the error of each image file, in order."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in images]
         self._waiting.extend(zip(images, futures, strict=True))

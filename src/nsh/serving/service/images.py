@@ -1,4 +1,4 @@
-"""Codes and thumbnails of image files, within a limit on pixels. Knows nothing of HTTP."""
+"""Codes, logits and thumbnails of image files, within a limit on pixels. Knows nothing of HTTP."""
 
 import io
 import time
@@ -25,16 +25,16 @@ class ImageEncoder:
         self._metrics = metrics
 
     def __call__(self, images: Sequence[bytes]) -> list[Outcome]:
-        """The code, uint8 [ceil(bits / 8)], or the error of each image."""
+        """The encoder's outputs or the error of each image."""
         start = time.perf_counter()
         prepared = [self._prepare(content) for content in images]
         readable = [pixels for pixels in prepared if not isinstance(pixels, UnreadableImage)]
-        codes = iter(self._encoder.run(np.stack(readable)).code if readable else ())
+        outputs = iter(self._encoder.run(np.stack(readable)).each() if readable else ())
         self._metrics.batches.observe(len(images))
         self._metrics.inference.observe(time.perf_counter() - start)
         self._metrics.images.labels("encoded").inc(len(readable))
         self._metrics.images.labels("unreadable").inc(len(images) - len(readable))
-        return [pixels if isinstance(pixels, UnreadableImage) else next(codes) for pixels in prepared]
+        return [pixels if isinstance(pixels, UnreadableImage) else next(outputs) for pixels in prepared]
 
     def _prepare(self, content: bytes) -> NDArray[np.uint8] | UnreadableImage:
         size, resample = self._encoder.contract.image_size, self._encoder.contract.resample

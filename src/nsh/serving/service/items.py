@@ -50,7 +50,8 @@ async def add_items(request: Request) -> Response:
     names = _ids(uploads)
     outcomes = await service.batcher.encode([upload.content for upload in uploads])
     answers.require_one(outcomes)
-    codes = {name: code for name, code in zip(names, outcomes, strict=True) if not isinstance(code, UnreadableImage)}
+    made = zip(names, outcomes, strict=True)
+    codes = {name: outcome.code for name, outcome in made if not isinstance(outcome, UnreadableImage)}
     await _change(service, lambda: service.library.add(list(codes), np.stack(list(codes.values()))))
     described = answers.describe_codes(uploads, outcomes)
     return _changed(service, len(codes), [entry for entry in described if entry["error"]])
@@ -76,7 +77,7 @@ async def put_item(
         (outcome,) = await service.batcher.encode([uploads[0].content])
         if isinstance(outcome, UnreadableImage):
             raise Problem("unreadable-image", str(outcome))
-        code = outcome
+        code = outcome.code
     await _change(service, lambda: service.library.add([id], code[None], None if columns is None else [columns]))
     return _changed(service, 1, [])
 
