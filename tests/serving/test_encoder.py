@@ -101,6 +101,24 @@ def test_codes_are_the_logits_packed_and_differ(encoder, photographs):
     assert embedding.shape == (64, encoder.dim)
 
 
+def test_each_image_has_its_outputs_from_one_run(encoder, photographs, monkeypatch):
+    images, runs, infer = photographs[:30], [], type(encoder)._infer
+    monkeypatch.setattr(type(encoder), "_infer", lambda self, batch: runs.append(len(batch)) or infer(self, batch))
+    results = list(encoder.run_each(images, batch=7))
+    assert sum(runs) == 30
+    for name, expected in encoder.run(images)._asdict().items():
+        assert np.array_equal(np.stack([getattr(outputs, name) for outputs in results]), expected)
+
+
+def test_logits_are_those_of_the_codes(encoder, pictures, photographs):
+    logits = encoder.logits(pictures)
+    assert (logits.dtype, logits.shape) == (np.float32, (len(pictures), encoder.contract.bits))
+    assert np.array_equal(pack(logits > 0), encoder.encode(pictures))
+    assert encoder.logits([]).shape == (0, encoder.contract.bits)
+    with pytest.raises(UnreadableImage, match="image 1: "):
+        encoder.logits([pictures[0], b"hello"])
+
+
 def test_one_bad_image_costs_no_other_its_code(encoder, pictures, tmp_path):
     cut = as_png(pictures[1], tmp_path / "cut.png")
     cut.write_bytes(cut.read_bytes()[:-800])

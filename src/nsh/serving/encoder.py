@@ -159,7 +159,8 @@ class Encoder:
 
         Arguments as in `encode`. An image that cannot be decoded does not affect the others.
         """
-        return map(_code_of, self.run_each(images, batch=batch))
+        for result in self.run_each(images, batch=batch):
+            yield _code_of(result)
 
     def run_each(self, images: Iterable[ImageSource], *, batch: int = BATCH) -> Iterator[Outputs | UnreadableImage]:
         """As `encode_each`, with all outputs of each image: its code, its logits and its embedding."""

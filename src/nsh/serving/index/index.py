@@ -10,7 +10,7 @@ file system. Knows no image and no encoder, except the digest of the encoder who
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
 from nsh.serving.index import sqlite, writer
 from nsh.serving.index.checks import check_ids, check_metadata
-from nsh.serving.index.snapshot import Filter, Hit, Snapshot, open_snapshot
+from nsh.serving.index.snapshot import Filter, Hit, ScoredHit, Snapshot, open_snapshot
 
 T = TypeVar("T")
 
@@ -205,6 +205,27 @@ class Index:
             IndexUnusable: the index cannot be read.
         """
         return self.read(lambda snapshot: snapshot.search_radius(codes, radius=radius, where=where, limit=limit))
+
+    def search_reranked(
+        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+    ) -> list[list[ScoredHit]]:
+        """The k best items for each query by its logits, best first (`nsh.core.reranking`).
+
+        Looked for among the max(k, 1000) nearest, which are found exactly. Equal scores are ordered by (distance, order
+        of insertion).
+
+        Args:
+            logits: float [q, bits], of the index's encoder.
+            k: at least 1.
+            radius: bits, inclusive: only items at this distance at most; None: at any.
+            where: a filter of the items.
+
+        Raises:
+            CodesError: logits that are not finite or of another length, k < 1, a negative radius, or a filter on a
+                missing column.
+            IndexUnusable: the index cannot be read.
+        """
+        return self.read(lambda snapshot: snapshot.search_reranked(logits, k=k, radius=radius, where=where))
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """The code of an item, uint8 [ceil(bits / 8)].

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import check_codes, code_bytes
+from nsh.core.codes import binarize, check_codes, code_bytes, pack
+from nsh.core.reranking import rerank, shortlist_length
 from nsh.errors import CodesError, UnknownItem
 from nsh.serving.index import snapshot_files, sqlite
 from nsh.serving.index.checks import whole
@@ -39,6 +40,15 @@ class Hit(NamedTuple):
 
     id: str
     distance: int  # bits
+    metadata: dict[str, str]
+
+
+class ScoredHit(NamedTuple):
+    """A hit of a re-ranked search, with its score: the higher, the nearer (`nsh.core.reranking`)."""
+
+    id: str
+    distance: int  # bits
+    score: float  # in the unit of the query's logits
     metadata: dict[str, str]
 
 
@@ -77,14 +87,41 @@ class Snapshot:
         found = self._within(codes, radius=radius, rows=self.select(where))
         return self._hits((keys[:limit], distances[:limit]) for keys, distances in found)
 
+    def search_reranked(
+        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+    ) -> list[list[ScoredHit]]:
+        """As `Index.search_reranked`."""
+        k, codes, rows = whole("k", k, least=1), pack(binarize(logits)), self.select(where)
+        if logits.shape[1] != self.bits:
+            raise CodesError(
+                f"found {logits.shape[1]} logits a query, the codes have {self.bits} bits: use one encoder"
+            )
+        length = shortlist_length(k)
+        if radius is None:
+            found = self._nearest(codes, k=length, rows=rows)
+        else:
+            found = self._within(codes, radius=min(whole("radius", radius, least=0), self.bits), rows=rows)
+        return self._best([(keys[:length], distances[:length]) for keys, distances in found], logits, k=k)
+
+    def _best(self, shortlists: Iterable[Found], logits: NDArray[np.floating[Any]], *, k: int) -> list[list[ScoredHit]]:
+        """The k best of each query's shortlist."""
+        best, scores = list[Found](), list[list[float]]()
+        for (keys, distances), query in zip(shortlists, logits, strict=True):
+            places, falling = rerank(query, self._codes_of(keys))
+            best.append((keys[places[:k]], distances[places[:k]]))
+            scores.append(falling[:k].tolist())
+        return [
+            [ScoredHit(hit.id, hit.distance, score, hit.metadata) for hit, score in zip(*found, strict=True)]
+            for found in zip(self._hits(best), scores, strict=True)
+        ]
+
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """As `Index.code_of`."""
         with self._reading() as connection:
             keys = sqlite.keys_of(connection, [id])
         if not keys:
             raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
-        code: NDArray[np.uint8] = self.rows.codes[np.searchsorted(self.rows.keys, keys[id])].copy()
-        return code
+        return self._codes_of(np.array([keys[id]]))[0]
 
     def columns(self) -> list[str]:
         """The names of the metadata columns."""
@@ -154,6 +191,11 @@ class Snapshot:
 
     def _codes(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint8]:
         return self.rows.codes if rows is None else self.rows.codes[rows]
+
+    def _codes_of(self, keys: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """A copy of the codes of existing keys."""
+        codes: NDArray[np.uint8] = self.rows.codes[np.searchsorted(self.rows.keys, keys)]
+        return codes
 
     def _keys(self, rows: NDArray[np.int64] | None, places: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.rows.keys[places if rows is None else rows[places]]
