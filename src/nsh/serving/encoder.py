@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -43,9 +43,9 @@ class Outputs(NamedTuple):
     logit: NDArray[np.float32]  # [n, bits]
     embedding: NDArray[np.float32]  # [n, d]
 
-    def each(self) -> Iterator[Self]:
+    def each(self) -> Iterator["Outputs"]:
         """The outputs of each image."""
-        return map(self._make, zip(*self, strict=True))
+        return (Outputs(*rows) for rows in zip(*self, strict=True))
 
 
 class Encoder:

@@ -43,7 +43,7 @@ def test_a_batch_has_the_codes_of_its_images_and_the_errors_of_the_others(encode
     encode = images.ImageEncoder(encoder, max_pixels=10**6, metrics=metrics)
     first, error, second = encode([picture, picture[:300], other])
     assert isinstance(error, UnreadableImage)
-    assert np.array_equal(np.stack([first, second]), encoder.encode([picture, other]))
+    assert np.array_equal(np.stack([first.code, second.code]), encoder.encode([picture, other]))
     assert 'nsh_images_total{outcome="unreadable"} 1.0' in metrics.text().decode()
 
 

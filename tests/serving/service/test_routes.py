@@ -4,12 +4,19 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from tests.waiting import wait_until
 
 from nsh.core.hamming import distances
+from nsh.core.reranking import rerank
 from nsh.serving.index import Index
 from nsh.serving.service import schemas
+
+
+def flipped(path):
+    content = io.BytesIO()
+    ImageOps.mirror(Image.open(path)).save(content, "PNG")
+    return content.getvalue()
 
 
 def test_one_image_as_the_body_gives_its_code(client, encoder, picture):
@@ -68,6 +75,35 @@ def test_a_radius_is_inclusive_and_may_be_cut_to_k(client, picture):
     assert client.post_image(f"/v1/search?radius={radius}&k=2", picture).json["hits"] == within[:2]
 
 
+def test_a_reranked_search_finds_what_a_loop_finds(client, encoder, gallery):
+    """Of an image that is not in the index, so that its logits are not those of a hit."""
+    paths, query = sorted(gallery.rglob("*.png")), flipped(gallery / "left" / "04.png")
+    codes, (logits,) = encoder.encode(paths), encoder.logits([query])
+    away = distances(encoder.encode([query]), codes)[0]
+    nearest = sorted(range(len(paths)), key=lambda row: (away[row], row))
+    places, scores = rerank(logits, codes[nearest])
+    names = [paths[nearest[place]].relative_to(gallery).as_posix() for place in places]
+    answer = client.post_image("/v1/search?k=30&rerank=true", query)
+    assert schemas.Neighbours.model_validate(answer.json)
+    assert [(hit["id"], hit["score"]) for hit in answer.json["hits"]] == list(zip(names, scores.tolist(), strict=True))
+    by_bits = client.post_image("/v1/search?k=30", query).json["hits"]
+    assert {hit["id"]: hit["distance"] for hit in answer.json["hits"]} == {
+        hit["id"]: hit["distance"] for hit in by_bits
+    }
+    assert not any("score" in hit for hit in by_bits)
+    by_form = client.post_form("/v1/search?k=4&rerank=true&id_prefix=left/&radius=9", [("x.png", query)]).json["hits"]
+    left = [hit for hit in answer.json["hits"] if hit["id"].startswith("left/") and hit["distance"] <= 9]
+    assert by_form == left[:4]
+
+
+@pytest.mark.parametrize("document", [{"id": "left/00.png"}, {"code": "0000"}, {"id": "nobody"}])
+def test_what_has_no_logits_is_not_reranked(client, document):
+    answer = client.post_json("/v1/search?rerank=true", document)
+    assert (answer.status, answer.json["type"]) == (422, "urn:nsh:problem:invalid")
+    assert answer.json["detail"] == "rerank needs an image, found a code or an id, which has no logits: send the image"
+    assert client.post_json("/v1/search?rerank=false", {"id": "left/00.png"}).status == 200
+
+
 def test_filters_are_for_ids_and_metadata(client, picture):
     by_prefix = client.post_image("/v1/search?k=30&id_prefix=left/", picture).json["hits"]
     by_column = client.post_image("/v1/search?k=30&column=side&value=left", picture).json["hits"]
@@ -76,7 +112,19 @@ def test_filters_are_for_ids_and_metadata(client, picture):
 
 
 @pytest.mark.parametrize(
-    "query", ["k=0", "k=-1", "k=1001", "k=x", "k=1e9", "radius=-1", "radius=513", "column=side", "column=no&value=x"]
+    "query",
+    [
+        "k=0",
+        "k=-1",
+        "k=1001",
+        "k=x",
+        "k=1e9",
+        "radius=-1",
+        "radius=513",
+        "column=side",
+        "column=no&value=x",
+        "rerank=x",
+    ],
 )
 def test_what_cannot_be_asked_is_said(client, picture, query):
     answer = client.post_image(f"/v1/search?{query}", picture)

@@ -121,7 +121,8 @@ class Snapshot:
             keys = sqlite.keys_of(connection, [id])
         if not keys:
             raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
-        return self._codes_of(np.array([keys[id]]))[0]
+        (code,) = self._codes_of(np.array([keys[id]]))
+        return code
 
     def columns(self) -> list[str]:
         """The names of the metadata columns."""

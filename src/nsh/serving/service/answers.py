@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from nsh.core.codes import check_codes
 from nsh.errors import CodesError, UnreadableImage
-from nsh.serving.index import Hit
+from nsh.serving.index import Hit, ScoredHit
 from nsh.serving.service.batching import Outcome
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.uploads import Upload
@@ -72,9 +72,9 @@ def describe_codes(uploads: Iterable[Upload], outcomes: Iterable[Outcome]) -> li
     ]
 
 
-def describe_hits(hits: Iterable[Hit]) -> list[dict[str, Any]]:
-    """Hits, nearest first."""
-    return [{"id": hit.id, "distance": int(hit.distance), "metadata": dict(hit.metadata)} for hit in hits]
+def describe_hits(hits: Iterable[Hit | ScoredHit]) -> list[dict[str, Any]]:
+    """Hits in their order, with their scores if they have some."""
+    return [hit._asdict() for hit in hits]
 
 
 def require_one(outcomes: Sequence[Outcome]) -> None:

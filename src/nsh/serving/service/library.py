@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.errors import CodesError, IndexFull, UnknownItem
-from nsh.serving.encoder import Encoder
-from nsh.serving.index import Filter, Hit, Index, Snapshot
+from nsh.serving.encoder import Encoder, Outputs
+from nsh.serving.index import Filter, Hit, Index, ScoredHit, Snapshot
 from nsh.serving.service.metrics import Metrics
 
 FREED_BYTES = 1024 * 1024
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
     version: int  # of the index
     code: NDArray[np.uint8]  # the query's
-    hits: list[Hit]
+    hits: list[Hit] | list[ScoredHit]
 
 
 class Library:
@@ -92,6 +92,21 @@ class Library:
             else:
                 (hits,) = snapshot.search_radius(code[None], radius=radius, where=where, limit=k)
             return Found(snapshot.version.number, code, hits)
+
+        return self._index.read(ask)
+
+    def search_reranked(
+        self, query: Outputs, *, k: int, radius: int | None = None, where: Filter | None = None
+    ) -> Found:
+        """The best `k` items for an image, by its logits, in one version of the index.
+
+        Raises:
+            CodesError: the filter names a missing column.
+        """
+
+        def ask(snapshot: Snapshot) -> Found:
+            (hits,) = snapshot.search_reranked(query.logit[None], k=k, radius=radius, where=where)
+            return Found(snapshot.version.number, query.code, hits)
 
         return self._index.read(ask)
 

@@ -1,6 +1,8 @@
 """Routes that need no token: codes, nearest items, thumbnails, information and probes."""
 
 from asyncio import get_running_loop
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,8 +12,10 @@ from starlette.responses import PlainTextResponse, Response
 
 import nsh
 from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
+from nsh.serving.encoder import Outputs
 from nsh.serving.index import Filter
 from nsh.serving.service import answers, schemas
+from nsh.serving.service.library import Found, Library
 from nsh.serving.service.observe import record_of
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.service import Service
@@ -83,20 +87,23 @@ async def search(
         str | None, Query(max_length=schemas.MAX_TEXT, description="of the metadata, with `value`")
     ] = None,
     value: Annotated[str | None, Query(max_length=schemas.MAX_TEXT)] = None,
+    rerank: Annotated[
+        bool, Query(description="order the 1000 nearest by the image's logits; not for code or id")
+    ] = False,
 ) -> Response:
     """The items nearest to an image, a code or an item: the nearest `k`, or all within `radius`, or both.
 
-    Without `k` there are 10, or up to 1000 with a radius.
+    Without `k` there are 10, or up to 1000 with a radius. With `rerank` they are the best of the 1000 nearest.
     """
     service = service_of(request)
     if (column is None) != (value is None):
         raise Problem("invalid", "column and value go together: give both or neither")
     where = Filter(id_prefix=id_prefix, column=column, value=value) if id_prefix or column is not None else None
     count = k or (DEFAULT_HITS if radius is None else MAX_HITS)
-    query = await _find_query(request, service)
+    find = _choose_search(service.library, await _find_query(request, service), rerank=rerank)
     try:
         found = await get_running_loop().run_in_executor(
-            service.searchers, lambda: service.library.search(query, k=count, radius=radius, where=where)
+            service.searchers, lambda: find(k=count, radius=radius, where=where)
         )
     except UnknownItem as error:
         raise Problem("not-found", "the index has no item with this id") from error
@@ -114,8 +121,21 @@ async def search(
     )
 
 
-async def _find_query(request: Request, service: Service) -> NDArray[np.uint8] | str:
-    """The query: a code, or the id of an item."""
+def _choose_search(library: Library, query: Outputs | NDArray[np.uint8] | str, *, rerank: bool) -> Callable[..., Found]:
+    """The search for a query, but for its range.
+
+    Raises:
+        Problem: re-ranking needs logits, and the query has none.
+    """
+    if not rerank:
+        return partial(library.search, query.code if isinstance(query, Outputs) else query)
+    if not isinstance(query, Outputs):
+        raise Problem("invalid", "rerank needs an image, found a code or an id, which has no logits: send the image")
+    return partial(library.search_reranked, query)
+
+
+async def _find_query(request: Request, service: Service) -> Outputs | NDArray[np.uint8] | str:
+    """The query: an image's outputs, a code, or the id of an item."""
     if media_type(request.headers.get("content-type", "")) != JSON:
         uploads = await receive_images(request, limit=1)
         (outcome,) = await service.batcher.encode([uploads[0].content])

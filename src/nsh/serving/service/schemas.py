@@ -52,11 +52,12 @@ class Neighbour(_Strict):
 
     id: str
     distance: int = Field(description="bits that differ")
+    score: float | None = Field(None, description="with rerank: the higher, the nearer; in the unit of the logits")
     metadata: dict[str, Any]
 
 
 class Neighbours(_Strict):
-    """The nearest items, ordered by distance, then by when they came into the index."""
+    """The nearest items, by distance (with rerank: by falling score), then by when they came into the index."""
 
     code: str = Field(description="the query's code in hexadecimal: search with it again without the image")
     bits: int
