@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from nsh.core.codes import pack
 from nsh.core.manifest import read_codes
+from nsh.core.query_logits import read_logits
 from nsh.data.split import read_part
 from nsh.errors import CodesError, DataError
 from nsh.export import encoding
@@ -53,6 +55,12 @@ def test_codes_are_those_of_the_images_in_the_order_of_the_split(project, run):
         assert found.header["notes"]["route"] == "embeddings"
         assert found.header["notes"]["part"] == part
     assert len(np.unique(found.codes, axis=0)) > 50
+    query = read_codes(CODES / "query")
+    logits = read_logits(CODES / "query", query)
+    assert np.array_equal(pack(logits > 0), query.codes)
+    exact = encoder.logits([Path("images") / name for name in query.ids])
+    np.testing.assert_allclose(logits, exact, rtol=0, atol=1e-4 * np.abs(exact).max())  # a head of its own may round
+    assert not list((CODES / "gallery").glob("*.logits.npy"))
 
 
 def test_the_manifest_carries_paths_and_content_digests(project, run):
@@ -76,6 +84,8 @@ def test_foreign_embeddings_are_not_used_and_the_codes_are_the_same(project, run
         found = read_codes(CODES / part)
         assert found.header["notes"]["route"] == "images"
         assert np.array_equal(found.codes, codes)
+    query = read_codes(CODES / "query")
+    assert np.array_equal(pack(read_logits(CODES / "query", query) > 0), query.codes)
 
 
 def test_another_graph_in_the_folder_is_seen_by_its_content(project, run):

@@ -11,6 +11,7 @@ from nsh.core.codes import pack
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
+from nsh.core.query_logits import write_logits
 from nsh.data.split import Rows, Split, write
 from nsh.errors import CodesError
 from nsh.project.paths import Pair
@@ -71,11 +72,17 @@ class Project:
             Path("data/split"),
         )
         write_json(Path(f"models/nsh-{BITS}/history.json"), [{"epoch": 1, "loss": 0.5}])
-        self.query_codes, self.gallery_codes = (pack(random.random((n, BITS)) < 0.5) for n in (8, 40))
+        self.logits = random.standard_normal((8, BITS)).astype(np.float32)
+        self.query_codes, self.gallery_codes = pack(self.logits > 0), pack(random.random((40, BITS)) < 0.5)
 
     def write_codes(self, **options):
         write_codes("query", self.query.ids, self.query_codes)
+        write_logits(Path("codes") / f"nsh-{BITS}" / "query", 0, self.logits)
         write_codes("gallery", self.gallery.ids, self.gallery_codes, **options)
+
+    def measure(self, labels, gallery_codes):
+        options = {"bits": BITS, "k": 1000, "query_logits": self.logits}
+        return evaluate(self.query_codes, gallery_codes, *labels, **options)
 
 
 def run():
@@ -96,8 +103,9 @@ def test_writes_figures_protocol_and_curves(project):
     project.write_codes()
     written = run()
     protocol = written.pop("protocol")
+    assert written["mAP_at_1000_reranked"] != written["mAP_at_1000"]
     everything = labels(project.query, range(8)), labels(project.gallery, range(40))
-    expected = evaluate(project.query_codes, project.gallery_codes, *everything, bits=BITS, k=1000)
+    expected = project.measure(everything, project.gallery_codes)
     assert written == pytest.approx(expected.metrics, abs=1e-11)
     counts = {name: protocol[name] for name in ("k", "bits", "queries", "gallery", "gallery_without_code")}
     assert counts == {"k": 1000, "bits": BITS, "queries": 8, "gallery": 40, "gallery_without_code": 0}
@@ -124,7 +132,7 @@ def test_images_without_a_code_are_left_out_and_counted(project):
     project.write_codes(broken=broken)
     kept = [row for row in range(40) if row not in broken]
     everything = labels(project.query, range(8)), labels(project.gallery, kept)
-    expected = evaluate(project.query_codes, project.gallery_codes[kept], *everything, bits=BITS, k=1000)
+    expected = project.measure(everything, project.gallery_codes[kept])
     written = run()
     protocol = written.pop("protocol")
     assert written == pytest.approx(expected.metrics, abs=1e-11)
@@ -172,6 +180,25 @@ def test_codes_of_other_images_are_refused(project):
     write_codes("query", project.query.ids, project.query_codes)
     write_codes("gallery", [f"other/{row}" for row in range(40)], project.gallery_codes)
     with pytest.raises(CodesError, match="not of the images of data/split"):
+        run()
+    assert not Path("metrics").exists()
+
+
+def test_logits_are_needed_and_must_be_those_of_the_codes(project):
+    project.write_codes()
+    path = Path("codes") / f"nsh-{BITS}" / "query" / "00000.logits.npy"
+    project.logits[2] = -project.logits[2]
+    write_logits(path.parent, 0, project.logits)
+    with pytest.raises(CodesError, match="the logits of 1 of 8 queries are not those of their codes"):
+        run()
+    write_logits(path.parent, 0, project.logits[:7])
+    with pytest.raises(CodesError, match=r"must have logits float32 \[8, 12\], found float32 \[7, 12\]"):
+        run()
+    path.write_bytes(b"")
+    with pytest.raises(CodesError, match="no logits of the codes can be read"):
+        run()
+    path.unlink()
+    with pytest.raises(CodesError, match="no logits of the codes can be read"):
         run()
     assert not Path("metrics").exists()
 

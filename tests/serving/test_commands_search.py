@@ -6,7 +6,9 @@ import sys
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
+from nsh.cli import app
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
 
@@ -14,6 +16,13 @@ from nsh.serving.index import Index
 def nsh(*arguments):
     command = [sys.executable, "-m", "nsh.cli", "search", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def run_here(*arguments) -> str:
+    """What the command prints, run in this process."""
+    result = CliRunner().invoke(app, ["search", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +62,23 @@ def test_filters_and_radius(place, encoder_path):
     assert sorted(hit["id"] for hit in answer["hits"]) == sorted(f"odd-{row}.png" for row in range(30) if row % 6 == 3)
     (answer,) = json.loads(nsh(*common, "--radius", 0).stdout)
     assert {hit["distance"] for hit in answer["hits"]} == {0}
+
+
+def test_reranked_hits_have_their_scores(place, encoder_path):
+    query = place / "query.png"
+    Image.open(place / "even-4.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(query)
+    common = [query, "--model", encoder_path, "--index", place / "index", "--rerank"]
+    encoder, index = Encoder(encoder_path, threads=1), Index.open(place / "index", readonly=True)
+    (expected,) = index.search_reranked(encoder.logits([query]), k=30)
+    scores = [hit.score for hit in expected]
+    assert scores == sorted(scores, reverse=True)
+    (answer,) = json.loads(run_here(*common, "-k", 30, "--json"))
+    assert answer["hits"] == [hit._asdict() for hit in expected]
+    first = expected[0]
+    line = f"{first.distance:>5}  {first.score:>10.5g}  {first.id}  third={first.metadata['third']}\n"
+    assert run_here(*common, "-k", 1) == line
+    (within,) = json.loads(run_here(*common, "-k", 1, "--radius", 5, "--json"))
+    assert within["hits"] == [hit._asdict() for hit in expected if hit.distance <= 5]
 
 
 def test_text_for_people_and_a_bad_image_beside_a_good_one(place, encoder_path):

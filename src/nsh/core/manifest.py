@@ -4,6 +4,7 @@
     00000.npy       uint8 [rows with status "ok", ceil(bits / 8)], in the manifest's order
     00000.jsonl     one line an image: id, path, sha256, status ("ok" or "error"), error
     plan.json       the plan of an incomplete folder; deleted once header.json is written
+    00000.logits.npy  only of the pipeline's queries, see `nsh.core.query_logits`
     former/         former shards of an incomplete folder, see `nsh.core.former_codes`
 
 An image that could not be encoded has a line and no code, so that no search finds it. Equal input gives equal bytes.

@@ -1,4 +1,4 @@
-"""Codes from stored embeddings: the encoder's head alone, and a check that it gives the codes of the whole encoder.
+"""Codes and logits from stored embeddings: the encoder's head alone, checked against the codes of the whole encoder.
 
 The embed stage ran the same backbone graph that is inside the encoder. On the CPU with one thread a call, onnxruntime
 computes each image of a batch by itself, so batches of any length give the same embeddings to the bit, and the same
@@ -65,8 +65,8 @@ def are_usable(embeddings: Embeddings, *, contract: EncoderContract, split_sha25
 
 def encode_embeddings(
     encoder: Encoder, head: ort.InferenceSession, embeddings: NDArray[np.float32], *, batch: int
-) -> NDArray[np.uint8]:
-    """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)].
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Encode embeddings, float32 [n, d], to codes, uint8 [n, ceil(bits / 8)], and their logits, float32 [n, bits].
 
     Args:
         encoder: the encoder of the embeddings.
@@ -82,9 +82,10 @@ def encode_embeddings(
             f"found embeddings {list(embeddings.shape)}, the encoder's are [n, {encoder.dim}]: embed again"
         )
     if not len(embeddings):
-        return np.empty((0, code_bytes(encoder.contract.bits)), np.uint8)
-    codes: NDArray[np.uint8] = run_batches(head, ["code"], embeddings, batch=batch)[0]
-    return codes
+        bits = encoder.contract.bits
+        return np.empty((0, code_bytes(bits)), np.uint8), np.empty((0, bits), np.float32)
+    codes, logits = run_batches(head, ["code", "logit"], embeddings, batch=batch)
+    return codes, logits
 
 
 def prove(

@@ -2,7 +2,8 @@
 
 If the embed stage has run the encoder's own backbone on these images, the encoder starts from their embeddings, and a
 sample proves that the whole graph gives the same codes (`nsh.export.cut`). Otherwise every image runs through the whole
-graph. Shards are kept in a cache until all are complete, so that an interrupted run continues.
+graph. Queries keep their logits too, for re-ranking. Shards are kept in a cache until all are complete, so that an
+interrupted run continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import Entry, Plan, digest_ids
+from nsh.core.query_logits import write_logits
 from nsh.core.reading import Load, read_image
+from nsh.errors import UnreadableImage
 from nsh.export import cut
 from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
@@ -24,6 +27,9 @@ from nsh.system.files import sha256_json
 from nsh.system.progress import Progress, no_progress
 
 SHARD_ROWS = 4096  # images that an interrupted run may lose
+
+Encoded = tuple[NDArray[np.uint8], NDArray[np.float32]]
+"""Codes uint8 [n, ceil(bits / 8)] and logits float32 [n, bits] of n images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +113,10 @@ class PartEncoder:
                 Entry(id=part.ids[row], path=part.ids[row] if part.are_files else None, sha256=part.sha256[row])
                 for row in shard
             ]
-            writer.write(number, entries, encode(shard))
+            codes, logits = encode(shard)
+            if part.name == "query":
+                write_logits(writer.directory, number, logits)
+            writer.write(number, entries, codes)
         writer.finish()
         return writer.directory
 
@@ -126,14 +135,22 @@ class PartEncoder:
             },
         )
 
-    def _from_embeddings(self, part: Part) -> Callable[[range], NDArray[np.uint8]]:
-        """Encode all embeddings and check a sample; return the function from rows to codes uint8 [n, bytes]."""
+    def _from_embeddings(self, part: Part) -> Callable[[range], Encoded]:
+        """Encode all embeddings and check a sample; return the function from rows to what they are encoded to."""
         embeddings = self._embeddings.read(part.name)
-        codes = cut.encode_embeddings(self._encoder, self._head, embeddings, batch=self._batch)
+        codes, logits = cut.encode_embeddings(self._encoder, self._head, embeddings, batch=self._batch)
         load = partial(read_image, part.load)
         cut.prove(self._encoder, codes, part.ids, load=load, seed=self._split["seed"])
-        return lambda shard: codes[shard.start : shard.stop]
+        return lambda shard: (codes[shard.start : shard.stop], logits[shard.start : shard.stop])
 
-    def _from_images(self, part: Part, shard: range) -> NDArray[np.uint8]:
+    def _from_images(self, part: Part, shard: range) -> Encoded:
         images = (read_image(part.load, part.ids[row]) for row in shard)
-        return self._encoder.encode(self._progress(images, desc="encode", total=len(shard)), batch=self._batch)
+        shown = self._progress(images, desc="encode", total=len(shard))
+        shown = self._progress(images, desc="encode", total=len(shard))
+        codes, logits = [], []
+        for outputs in self._encoder.run_each(shown, batch=self._batch):
+            if isinstance(outputs, UnreadableImage):
+                raise outputs
+            codes.append(outputs.code)
+            logits.append(outputs.logit)
+        return np.stack(codes), np.stack(logits)

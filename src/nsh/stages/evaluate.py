@@ -1,8 +1,12 @@
-"""Evaluate: codes of a pair and the split's labels -> its figures and curves (see `nsh.project.results`)."""
+"""Evaluate: codes of a pair, logits of its queries, and the split's labels -> its figures and curves.
+
+`nsh.project.results` describes what is written.
+"""
 
 from nsh.core.manifest import read_codes
 from nsh.core.metrics import PROTOCOL, evaluate
 from nsh.core.metrics.coded import count_parts, find_nearest, place_codes
+from nsh.core.query_logits import read_logits
 from nsh.data.split import read_header, read_part
 from nsh.errors import CodesError
 from nsh.project.paths import PairFiles, Project
@@ -23,7 +27,7 @@ def evaluate_codes(
         progress: shows the blocks.
 
     Raises:
-        CodesError: the codes are not there, are of two encoders, or not of the split's images.
+        CodesError: codes or logits are not there, are of two encoders, or not of the split's images.
     """
     pair, split = files.pair, read_header(project.split)
     codes = {part: read_codes(files.codes / part) for part in ("query", "gallery")}
@@ -35,7 +39,8 @@ def evaluate_codes(
     rows = {part: read_part(project.split, part) for part in codes}
     query, gallery = (place_codes(codes[part], rows[part].ids, rows[part].labels) for part in codes)
     arrays = query.codes.codes, gallery.codes.codes, query.labels, gallery.labels
-    evaluation = evaluate(*arrays, bits=pair.bits, k=k, threads=threads, progress=progress)
+    logits = read_logits(files.codes / "query", codes["query"])
+    evaluation = evaluate(*arrays, bits=pair.bits, k=k, query_logits=logits, threads=threads, progress=progress)
     nearest = find_nearest(query, gallery, seed=split["seed"])
     protocol = {"method": pair.method, "bits": pair.bits, "k": k, **PROTOCOL, **count_parts(query, gallery)}
     protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_identity": encoders[1]}

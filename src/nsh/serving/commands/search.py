@@ -1,6 +1,7 @@
 """`nsh search`: the nearest items of an index to some images."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,8 @@ from nsh.core.limits import MAX_PIXELS
 from nsh.serving.commands.encode import MaxPixels, Model
 
 if TYPE_CHECKING:
-    from nsh.serving.index import Filter, Hit
+    from nsh.serving.encoder import Outputs
+    from nsh.serving.index import Filter, Hit, Index, ScoredHit
 
 SOME_FAILED = 1
 
@@ -31,22 +33,26 @@ def search(
         str | None,
         typer.Option(metavar="COLUMN=VALUE", help="Only items with this metadata value.", show_default=False),
     ] = None,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Order the 1000 nearest items by the real values of the image's bits.")
+    ] = False,
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the items of an index that are nearest to some images.
 
     Prints the distance in bits and the id, nearest first; items at equal distances in the order of their addition.
+    With --rerank, prints distance, score and id by falling score: bits of which the image is less sure count less.
 
     Examples:
     nsh search query.jpg --model encoder.onnx --index index -k 5
 
     nsh search query.jpg --model encoder.onnx --index index --radius 4 --where class=cat
 
+    nsh search query.jpg --model encoder.onnx --index index --rerank
+
     Exit code: 0 done; 1 some images could not be decoded; 2 no search was made, and standard error says why.
     """
-    import numpy as np
-
     from nsh.errors import UnreadableImage
     from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
@@ -57,14 +63,10 @@ def search(
     opened = Index.open(index, readonly=True)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     opened.check_encoder(encoder.identity)
-    results = list(show_progress(encoder.encode_each(images), desc="encode", total=len(images)))
+    results = list(show_progress(encoder.run_each(images), desc="encode", total=len(images)))
     good = [result for result in results if not isinstance(result, UnreadableImage)]
-    codes = np.array(good, np.uint8).reshape(len(good), -1) if good else np.empty((0, -(-opened.bits // 8)), np.uint8)
-    found = iter(
-        opened.search(codes, k=k, where=only)
-        if radius is None
-        else opened.search_radius(codes, radius=radius, where=only)
-    )
+    search = partial(_search_reranked if rerank else _search, opened, good)
+    found = iter(search(k=k, radius=radius, where=only))
     answers = [
         _failure(image, result) if isinstance(result, UnreadableImage) else _answer(image, next(found))
         for image, result in zip(images, results, strict=True)
@@ -77,6 +79,29 @@ def search(
         raise typer.Exit(SOME_FAILED)
 
 
+def _search(
+    index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+) -> "list[list[Hit]]":
+    import numpy as np
+
+    from nsh.core.codes import code_bytes
+
+    codes = np.array([image.code for image in images], np.uint8).reshape(-1, code_bytes(index.bits))
+    if radius is None:
+        return index.search(codes, k=k, where=where)
+    return index.search_radius(codes, radius=radius, where=where)
+
+
+def _search_reranked(
+    index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+) -> "list[list[ScoredHit]]":
+    import numpy as np
+
+    logits = np.array([image.logit for image in images], np.float32).reshape(-1, index.bits)
+    most = k if radius is None else max(1, len(index))  # all within the radius, as without re-ranking
+    return index.search_reranked(logits, k=most, radius=radius, where=where)
+
+
 def _filter(prefix: str | None, where: str | None) -> "Filter":
     from nsh.errors import ConfigError
     from nsh.serving.index import Filter
@@ -87,7 +112,7 @@ def _filter(prefix: str | None, where: str | None) -> "Filter":
     return Filter(id_prefix=prefix, column=column or None, value=value if equals else None)
 
 
-def _answer(image: Path, hits: "list[Hit]") -> dict[str, Any]:
+def _answer(image: Path, hits: "list[Hit] | list[ScoredHit]") -> dict[str, Any]:
     return {"image": str(image), "hits": [hit._asdict() for hit in hits]}
 
 
@@ -106,4 +131,5 @@ def _print(answers: list[dict[str, Any]], *, headed: bool) -> None:
             typer.echo(f"{answer['image']}:")
         for hit in answer["hits"]:
             described = "".join(f"  {name}={value}" for name, value in hit["metadata"].items())
-            typer.echo(f"{hit['distance']:>5}  {one_line(hit['id'])}{described}")
+            score = f"  {hit['score']:>10.5g}" if "score" in hit else ""
+            typer.echo(f"{hit['distance']:>5}{score}  {one_line(hit['id'])}{described}")
