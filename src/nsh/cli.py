@@ -157,8 +157,8 @@ def registry_list(as_json: Annotated[bool, typer.Option("--json", help="Print JS
     width = max(len(version.name) for version in versions)
     typer.echo(f"{'model':<{width}}  version  {'mAP':<18}  {'encoder':<12}  {'gates':<6}  aliases")
     for version in versions:
-        figures = {name: value for name, value in version.tags.items() if name.startswith("mAP_at_")}
-        best = ", ".join(f"{float(value):.4f} @{name.removeprefix('mAP_at_')}" for name, value in figures.items())
+        figures = [(name.removeprefix("mAP_at_"), value) for name, value in version.tags.items() if "mAP_at_" in name]
+        best = ", ".join(f"{float(value):.4f} @{k}" for k, value in figures if k.isdecimal())  # not the re-ranked one
         gates = "passed" if version.tags["gates"] == "passed" else "failed"
         typer.echo(
             f"{version.name:<{width}}  {version.version:>7}  {best or '-':<18}  "

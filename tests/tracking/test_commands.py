@@ -20,7 +20,7 @@ def nsh(project, monkeypatch):
 
 
 def test_sync_list_and_promote(nsh, finish):
-    finish("nsh", 16)
+    finish("nsh", 16, mAP_at_5_reranked=0.625)
     finish("itq", 32)
     lines = nsh("track", "sync").splitlines()
     assert lines[0] == "nsh-16       added"
@@ -31,6 +31,7 @@ def test_sync_list_and_promote(nsh, finish):
     assert rows[0][:3] == ["model", "version", "mAP"]
     assert [row[0] for row in rows[1:]] == ["folder-itq-32", "folder-nsh-16"]
     assert rows[2][1:4] == ["1", "0.5000", "@5"]
+    assert "0.6250" not in rows[2]
     assert rows[2][-2:] == ["passed", "challenger"]
 
     assert nsh("registry", "promote", "folder-nsh-16") == (

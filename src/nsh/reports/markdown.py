@@ -56,6 +56,7 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
         f"P@{k}": f"P_at_{k}",
         f"recall@{k}": f"recall_at_{k}",
         "P@H≤2": "P_at_H2",
+        "re-ranked": f"mAP_at_{k}_reranked",
     }
     if not all(name in item.metrics for item in measured for name in names.values()):
         return "The images have no labels, so no figure says which results are right; the figures below need none."
@@ -73,7 +74,9 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
         rows = [[*row[:3], _three(printed.get(f"{row[0]}-{row[1]}")), *row[3:]] for row in rows]
     return (
         f"mAP@{k} divides by the hits among the first {k}, as the paper does; *min* divides by min(R, k); *ties* is "
-        "the expectation over random orders of equal distances. A query without a hit counts 0. **≈** marks what is "
+        f"the expectation over random orders of equal distances. *Re-ranked* is mAP@{k} after the nearest are ordered "
+        "again by the query's real values; all other figures compare bits with bits. A query without a hit counts 0. "
+        "**≈** marks what is "
         "less than two standard errors behind the best of its length (of the difference, query by query): a tie.\n\n"
         + markdown_table(header, rows)
     )

@@ -17,7 +17,7 @@ PAGE, RAW = Path("docs/results.md"), Path("docs/results")
 STUDIES = ("ablation", "sweep", "figures")
 SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
 MISSING = "missing"
-FIGURES = ("mAP_at_1000", "P_at_1000", "P_at_H2", "train_seconds")
+FIGURES = ("mAP_at_1000", "mAP_at_1000_reranked", "P_at_1000", "P_at_H2", "train_seconds")
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
 

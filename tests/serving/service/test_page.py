@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageOps
 from tests.waiting import PATIENCE
 
 from nsh.serving.index import Index
@@ -162,6 +163,35 @@ def test_the_radius_keeps_what_is_near(page, gallery):
     page.until(lambda: len(page.hits()) == 30)
 
 
+def test_an_image_may_be_re_ranked_and_an_item_not(page, gallery, encoder, index_path, tmp_path):
+    query = tmp_path / "query.png"
+    ImageOps.mirror(Image.open(gallery / "left" / "04.png")).save(query)
+    index = Index.open(index_path, readonly=True)
+    (by_bits,) = index.search(encoder.encode([query]), k=30)
+    (by_values,) = index.search_reranked(encoder.logits([query]), k=30)
+    assert [hit.id for hit in by_bits] != [hit.id for hit in by_values]
+
+    def shown():
+        labels = "return [...document.querySelectorAll(arguments[0])].map(hit => hit.getAttribute('aria-label'))"
+        return [label.split(",")[0] for label in page.browser.execute_script(labels, REAL)]
+
+    page.search(query)
+    assert shown() == [hit.id for hit in by_bits]
+    page.one("rerank").click()
+    page.until(lambda: shown() == [hit.id for hit in by_values])
+    assert page.first().startswith(f"{by_values[0].id}, distance {by_values[0].distance}, score: ")
+    page.hits()[0].click()
+    page.until(lambda: page.one("name").text == by_values[0].id)
+    page.settled()
+    assert not page.one("rerank").is_displayed()
+    assert not page.one("error").is_displayed()
+    page.browser.back()
+    page.until(lambda: page.one("name").text == "query.png")
+    page.until(lambda: shown() == [hit.id for hit in by_values])
+    page.one("rerank").click()
+    page.until(lambda: shown() == [hit.id for hit in by_bits])
+
+
 def test_it_works_by_keyboard_alone(page, gallery):
     page.search(gallery / "left" / "00.png")
     reached = []
@@ -183,7 +213,7 @@ def test_it_works_by_keyboard_alone(page, gallery):
 
 def test_everything_has_a_name(page, gallery):
     page.search(gallery / "left" / "00.png")
-    for selector in ("#file", "#radius", "#bits", REAL):
+    for selector in ("#file", "#radius", "#rerank", "#bits", REAL):
         for element in page.browser.find_elements(By.CSS_SELECTOR, selector):
             assert element.accessible_name, selector
 

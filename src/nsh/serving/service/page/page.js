@@ -3,9 +3,9 @@
 
 const HITS = 48;
 const find = (id) => document.getElementById(id);
-const seen = []; // {code, source, name, id} of every query shown, for the browser's Back
+const seen = []; // {code, source, name, id, file} of every query shown, for the browser's Back
 let info = null;
-let current = null; // the query that is shown: {code, source, name, id}
+let current = null; // the query that is shown: {code, source, name, id, file}
 let asking = null; // AbortController of the search under way
 let waiting = 0; // timer of the slider
 
@@ -26,15 +26,16 @@ function thumbnail(id) {
   return `v1/thumbnail?id=${encodeURIComponent(id)}`;
 }
 
-// body: what is sent; shown: {source, name, id} of the query; remember: whether Back should come here again
+// body: what is sent; shown: {source, name, id, file} of the query; remember: whether Back should come here again
 async function search(body, type, shown, { remember = false, keep = false } = {}) {
   asking?.abort();
   const mine = (asking = new AbortController());
   const radius = Number(find("radius").value);
   const limit = radius < info.bits ? `&radius=${radius}` : "";
+  const rerank = body === shown.file && find("rerank").checked ? "&rerank=true" : "";
   begin(shown, keep);
   try {
-    const found = await ask(`v1/search?k=${HITS}${limit}`, {
+    const found = await ask(`v1/search?k=${HITS}${limit}${rerank}`, {
       method: "POST",
       headers: { "Content-Type": type },
       body,
@@ -54,21 +55,26 @@ function searchFile(file) {
   if (!info) return;
   if (file.size > info.limits.body_bytes) {
     const most = (info.limits.body_bytes / 2 ** 20).toFixed(0);
-    begin({ source: null, name: file.name, id: null }, false);
+    begin({ source: null, name: file.name, id: null, file: null }, false);
     fail(`This file has ${(file.size / 2 ** 20).toFixed(1)} MiB; the service takes ${most} MiB. Make it smaller.`);
     return;
   }
-  const shown = { source: URL.createObjectURL(file), name: file.name || "pasted image", id: null };
-  const type = file.type.startsWith("image/") ? file.type : "application/octet-stream";
-  search(file, type, shown, { remember: true });
+  sendFile({ source: URL.createObjectURL(file), name: file.name || "pasted image", id: null, file }, { remember: true });
 }
 
-function searchCode(code, shown, options) {
-  search(JSON.stringify({ code }), "application/json", shown, options);
+function sendFile(shown, options) {
+  const type = shown.file.type.startsWith("image/") ? shown.file.type : "application/octet-stream";
+  search(shown.file, type, shown, options);
+}
+
+// The same query once more. Its code is enough, but only an image has what re-ranking needs.
+function searchAgain(shown, options) {
+  if (shown.file && find("rerank").checked) sendFile(shown, options);
+  else search(JSON.stringify({ code: shown.code }), "application/json", shown, options);
 }
 
 function searchItem(id) {
-  const shown = { source: info.thumbnails ? thumbnail(id) : null, name: id, id };
+  const shown = { source: info.thumbnails ? thumbnail(id) : null, name: id, id, file: null };
   search(JSON.stringify({ id }), "application/json", shown, { remember: true });
   find("results").focus({ preventScroll: true });
   window.scrollTo({ top: 0 });
@@ -113,6 +119,7 @@ function show(found) {
   find("hits").replaceChildren(...hits.map(makeHit));
   find("hits").setAttribute("aria-busy", "false");
   find("controls").hidden = false;
+  find("rerank-choice").hidden = !current.file; // of an item only the code is known
   showCode(found.code);
   const radius = Number(find("radius").value);
   const within = radius < info.bits ? ` within ${radius} bits` : "";
@@ -127,8 +134,9 @@ function makeHit(hit) {
   const item = find("hit").content.cloneNode(true);
   const button = item.querySelector("button");
   const labels = Object.entries(hit.metadata).map(([name, value]) => `${name}: ${value}`);
-  button.setAttribute("aria-label", `${hit.id}, distance ${hit.distance}. Search from it`);
-  button.title = [hit.id, ...labels].join("\n");
+  const scores = "score" in hit ? [`score: ${hit.score.toPrecision(5)}`] : [];
+  button.setAttribute("aria-label", `${[hit.id, `distance ${hit.distance}`, ...scores].join(", ")}. Search from it`);
+  button.title = [hit.id, ...scores, ...labels].join("\n");
   button.addEventListener("click", () => searchItem(hit.id));
   item.querySelector(".id").textContent = hit.id.split("/").slice(-2).join("/");
   item.querySelector(".distance").textContent = hit.distance;
@@ -187,8 +195,9 @@ function listen() {
   find("radius").addEventListener("input", () => {
     showRadius();
     clearTimeout(waiting);
-    waiting = setTimeout(() => current && searchCode(current.code, current, { keep: true }), 120);
+    waiting = setTimeout(() => current && searchAgain(current, { keep: true }), 120);
   });
+  find("rerank").addEventListener("change", () => current && searchAgain(current, { keep: true }));
   document.addEventListener("dragover", (event) => {
     event.preventDefault();
     find("drop").classList.add("over");
@@ -206,7 +215,7 @@ function listen() {
   });
   window.addEventListener("popstate", (event) => {
     const shown = seen[event.state?.place];
-    if (shown) searchCode(shown.code, shown);
+    if (shown) searchAgain(shown);
   });
 }
 
