@@ -130,7 +130,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "over the seeds where there are several).",
         _main_table(table),
         _quoted_note(table),
-        "mAP@1000 after re-ranking by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
+        "mAP@1000 re-ranked by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
         "training on one thread, with other trials beside:",
         _more_table(table),
         _comparison(table),
