@@ -1,7 +1,7 @@
 """`nsh search`: the nearest items of an index to some images."""
 
 import json
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +65,8 @@ def search(
     opened.check_encoder(encoder.identity)
     results = list(show_progress(encoder.run_each(images), desc="encode", total=len(images)))
     good = [result for result in results if not isinstance(result, UnreadableImage)]
-    search = partial(_search_reranked if rerank else _search, opened, good)
-    found = iter(search(k=k, radius=radius, where=only))
+    find = _search_reranked if rerank else _search
+    found = iter(find(opened, good, k=k, radius=radius, where=only))
     answers = [
         _failure(image, result) if isinstance(result, UnreadableImage) else _answer(image, next(found))
         for image, result in zip(images, results, strict=True)
@@ -81,7 +81,7 @@ def search(
 
 def _search(
     index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
-) -> "list[list[Hit]]":
+) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 
     from nsh.core.codes import code_bytes
@@ -94,7 +94,7 @@ def _search(
 
 def _search_reranked(
     index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
-) -> "list[list[ScoredHit]]":
+) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 
     logits = np.array([image.logit for image in images], np.float32).reshape(-1, index.bits)

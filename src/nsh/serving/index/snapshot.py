@@ -121,7 +121,7 @@ class Snapshot:
             keys = sqlite.keys_of(connection, [id])
         if not keys:
             raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
-        (code,) = self._codes_of(np.array([keys[id]]))
+        code: NDArray[np.uint8] = self._codes_of(np.array([keys[id]]))[0]
         return code
 
     def columns(self) -> list[str]:
