@@ -16,7 +16,7 @@ from nsh.core.codes import unpack
 from nsh.errors import CodesError
 
 SHORTLIST = 1000
-"""Nearest codes that are ordered again; more gained nothing."""
+"""Nearest codes that are ordered again; docs/experiments.md has what other numbers gain."""
 
 _PRECISION = 43  # bits of the largest logit: a sum of 512 such integers is exact in int64 and in float64
 
