@@ -20,9 +20,9 @@ def bits():
 def index(tmp_path, bits, monkeypatch):
     """Items 0 to 149, of which every third is odd-named; shortlists are short, so that they decide."""
     monkeypatch.setattr(reranking, "SHORTLIST", SHORTLIST)
-    index = Index.create(tmp_path / "index", bits=BITS, encoder_sha256="a" * 64)
+    index = Index.create(tmp_path / "index", bits=BITS, encoder_identity="a" * 64)
     names = [f"{'third' if row % 3 == 0 else 'other'}/{row}" for row in range(ITEMS)]
-    index.add(names, pack(bits), metadata=[{"row": str(row)} for row in range(ITEMS)], encoder_sha256="a" * 64)
+    index.add(names, pack(bits), metadata=[{"row": str(row)} for row in range(ITEMS)], encoder_identity="a" * 64)
     return index
 
 
@@ -70,7 +70,7 @@ def test_a_radius_and_a_filter_choose_the_shortlist(index, bits):
 def test_it_sees_what_was_changed(index, bits):
     logits, changed = draw_logits(3), bits.copy()
     changed[[7, 8]] = ~changed[[8, 7]]
-    index.add(["other/7", "other/8"], pack(changed[[7, 8]]), encoder_sha256="a" * 64)
+    index.add(["other/7", "other/8"], pack(changed[[7, 8]]), encoder_identity="a" * 64)
     index.remove(["third/0", "third/9"])
     left = [row for row in range(ITEMS) if row not in (0, 9)]
     for query, hits in zip(logits, index.search_reranked(logits, k=9), strict=True):
@@ -87,7 +87,7 @@ def test_a_shortlist_of_everything_is_the_order_of_all_scores(index, bits, monke
 
 
 def test_an_empty_index_and_no_query_find_nothing(tmp_path, index):
-    empty = Index.create(tmp_path / "empty", bits=BITS, encoder_sha256="a" * 64)
+    empty = Index.create(tmp_path / "empty", bits=BITS, encoder_identity="a" * 64)
     assert empty.search_reranked(draw_logits(2), k=3) == [[], []]
     assert index.search_reranked(draw_logits(0), k=3) == []
 
