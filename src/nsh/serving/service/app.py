@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 import nsh
 from nsh.errors import IndexUnusable
-from nsh.serving.service import items, routes
+from nsh.serving.service import items, pictures, routes
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
 from nsh.serving.service.logs import log
@@ -24,7 +24,7 @@ from nsh.serving.service.service import Service
 PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in ("page.js", "state.js", "hits.js")},
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
@@ -52,6 +52,7 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
     )
     app.state.service = service
     app.include_router(routes.router)
+    app.include_router(pictures.router)
     app.include_router(items.router)
     _add_page(app)
     _add_problems(app)

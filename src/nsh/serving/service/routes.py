@@ -1,4 +1,4 @@
-"""Routes that need no token: codes, nearest items, thumbnails, information and probes."""
+"""Routes that need no token: codes, nearest items, information and probes."""
 
 from asyncio import get_running_loop
 from collections.abc import Callable
@@ -160,19 +160,6 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
     if code is None:
         raise Problem("not-found", "the index has no item with this id")
     return code
-
-
-@router.get("/v1/thumbnail", responses={200: {"content": {"image/webp": {}}}}, response_class=Response)
-async def picture(request: Request, id: Annotated[str, Query(min_length=1, max_length=schemas.MAX_TEXT)]) -> Response:
-    """A thumbnail of an item, if the service has the images."""
-    service = service_of(request)
-    try:
-        content = await get_running_loop().run_in_executor(service.thumbnailers, service.picture, id)
-    except UnreadableImage as error:
-        raise Problem("unreadable-image", str(error)) from error
-    if content is None:
-        raise Problem("not-found", "there is no image of this item")
-    return Response(content, media_type="image/webp", headers={"Cache-Control": "private, max-age=300"})
 
 
 @router.get("/v1/info", responses={200: {"model": schemas.Info}})

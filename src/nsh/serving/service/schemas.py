@@ -8,6 +8,7 @@ MAX_TEXT = 1024  # characters
 MAX_COLUMNS = 64  # of one item's metadata
 Id = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=MAX_TEXT)]
 Code = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{2,128}$")]
+Logits = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(max_length=512)]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=MAX_TEXT)]
 
 
@@ -16,10 +17,11 @@ class _Strict(BaseModel):
 
 
 class Query(_Strict):
-    """What to search from, where it is no image: exactly one of the two."""
+    """What to search from, where it is no image: exactly one of the three."""
 
     code: Code | None = Field(None, description="a code in hexadecimal, most significant bit first")
     id: Id | None = Field(None, description="an item of the index")
+    logits: Logits | None = Field(None, description="of an image, as an answer has them, one for each bit")
 
 
 class NewItem(_Strict):
@@ -60,6 +62,7 @@ class Neighbours(_Strict):
     """The nearest items, by distance (with rerank: by falling score), then by when they came into the index."""
 
     code: str = Field(description="the query's code in hexadecimal: search with it again without the image")
+    logits: list[float] | None = Field(description="of the image, to search with them again; null for a code or an id")
     bits: int
     version: int = Field(description="of the index that was searched")
     hits: list[Neighbour]
@@ -96,6 +99,7 @@ class Info(_Strict):
     image_size: int
     items: int
     version: int
+    columns: list[str] = Field(description="of the metadata")
     thumbnails: bool
     writable: bool
     limits: Limit

@@ -50,16 +50,20 @@ class Service:
         """Why the service is not ready; "" if it is."""
         return self._fault or self.library.fault
 
-    def picture(self, id: str) -> bytes | None:
-        """The thumbnail of an item; None if there is no such item, or no such file below the root of images.
+    def find_file(self, id: str) -> Path | None:
+        """The file of an item; None if there is no such item, or no such file below the root of images."""
+        root = self.settings.images
+        if root is None or self.library.find_code(id) is None:
+            return None
+        return resolve_inside(root, id)
+
+    def thumbnail(self, id: str) -> bytes | None:
+        """The thumbnail of an item; None if it has no file.
 
         Raises:
             UnreadableImage: the file cannot be decoded.
         """
-        root = self.settings.images
-        if root is None or self.library.find_code(id) is None:
-            return None
-        path = resolve_inside(root, id)
+        path = self.find_file(id)
         if path is None:
             return None
         status = path.stat()

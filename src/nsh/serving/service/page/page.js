@@ -1,13 +1,17 @@
 // Search by image: everything the page knows comes from the service that it came from.
-"use strict";
+import { bits, drawCode, drawGhosts, drawHit, thumbnail } from "./hits.js";
+import { address, question, read } from "./state.js";
 
-const HITS = 48;
+const STEP = 48; // hits that are asked for at first, and more of when the last is in sight
+const PAUSE = 150; // milliseconds without a change after which the service is asked
 const find = (id) => document.getElementById(id);
-const seen = []; // {code, source, name, id, file} of every query shown, for the browser's Back
+const pictures = new Map(); // of queries by their code: the images that were chosen here
 let info = null;
-let current = null; // the query that is shown: {code, source, name, id, file}
+let state = null; // what is shown, as state.js has it
+let found = null; // the service's answer to it
+let asked = 0; // hits that were asked for
 let asking = null; // AbortController of the search under way
-let waiting = 0; // timer of the slider
+let waiting = 0; // timer of a change
 
 async function ask(path, options) {
   let response;
@@ -22,150 +26,151 @@ async function ask(path, options) {
   throw new Error(problem.title ? `${problem.title}: ${problem.detail}` : `The service answered ${response.status}.`);
 }
 
-function thumbnail(id) {
-  return `v1/thumbnail?id=${encodeURIComponent(id)}`;
-}
-
-// body: what is sent; shown: {source, name, id, file} of the query; remember: whether Back should come here again
-async function search(body, type, shown, { remember = false, keep = false } = {}) {
+// done: what is done with the answer, unless another search has begun
+async function send(path, body, type, done) {
   asking?.abort();
   const mine = (asking = new AbortController());
-  const radius = Number(find("radius").value);
-  const limit = radius < info.bits ? `&radius=${radius}` : "";
-  const rerank = body === shown.file && find("rerank").checked ? "&rerank=true" : "";
-  begin(shown, keep);
+  find("error").hidden = true;
+  find("hits").setAttribute("aria-busy", "true");
   try {
-    const found = await ask(`v1/search?k=${HITS}${limit}${rerank}`, {
-      method: "POST",
-      headers: { "Content-Type": type },
-      body,
-      signal: mine.signal,
-    });
-    if (mine !== asking) return;
-    current = { ...shown, code: found.code };
-    if (remember) history.pushState({ place: seen.push(current) - 1 }, "");
-    show(found);
+    const answer = await ask(path, { method: "POST", headers: { "Content-Type": type }, body, signal: mine.signal });
+    if (mine === asking) done(answer);
   } catch (failure) {
-    if (failure.name === "AbortError" || mine !== asking) return;
-    fail(failure.message);
+    if (failure.name !== "AbortError" && mine === asking) fail(failure.message);
   }
+}
+
+function search(count = STEP) {
+  const before = asked < count ? found : null; // an answer whose hits are the first of these
+  asked = count;
+  send(question(state, count), JSON.stringify(state.query), "application/json", (answer) => {
+    show(answer, count > STEP ? before : null);
+  });
 }
 
 function searchFile(file) {
-  if (!info) return;
+  const named = { query: {}, name: file.name || "pasted image" };
   if (file.size > info.limits.body_bytes) {
-    const most = (info.limits.body_bytes / 2 ** 20).toFixed(0);
-    begin({ source: null, name: file.name, id: null, file: null }, false);
-    fail(`This file has ${(file.size / 2 ** 20).toFixed(1)} MiB; the service takes ${most} MiB. Make it smaller.`);
+    const [has, most] = [file.size, info.limits.body_bytes].map((size) => (size / 2 ** 20).toFixed(1));
+    state = null;
+    begin(named, null);
+    fail(`This file has ${has} MiB; the service takes ${most} MiB. Make it smaller.`);
     return;
   }
-  sendFile({ source: URL.createObjectURL(file), name: file.name || "pasted image", id: null, file }, { remember: true });
-}
-
-function sendFile(shown, options) {
-  const type = shown.file.type.startsWith("image/") ? shown.file.type : "application/octet-stream";
-  search(shown.file, type, shown, options);
-}
-
-// The same query once more. Its code is enough, but only an image has what re-ranking needs.
-function searchAgain(shown, options) {
-  if (shown.file && find("rerank").checked) sendFile(shown, options);
-  else search(JSON.stringify({ code: shown.code }), "application/json", shown, options);
+  const chosen = { ...named, ...controls() };
+  const picture = URL.createObjectURL(file);
+  state = null;
+  asked = STEP;
+  begin(chosen, picture);
+  const type = file.type.startsWith("image/") ? file.type : "application/octet-stream";
+  send(question(chosen, STEP), file, type, (answer) => {
+    pictures.set(answer.code, picture);
+    state = { ...chosen, query: { logits: answer.logits } };
+    history.pushState(null, "", address(state));
+    show(answer, null);
+  });
 }
 
 function searchItem(id) {
-  const shown = { source: info.thumbnails ? thumbnail(id) : null, name: id, id, file: null };
-  search(JSON.stringify({ id }), "application/json", shown, { remember: true });
+  state = { query: { id }, name: id, ...controls(), rerank: false };
+  history.pushState(null, "", address(state));
+  begin(state, info.thumbnails ? thumbnail(id) : null);
+  search();
   find("results").focus({ preventScroll: true });
   window.scrollTo({ top: 0 });
 }
 
-function begin(shown, keep) {
-  find("error").hidden = true;
+// The page's address has changed: by Back, by a link, or because it was opened
+function follow() {
+  state = read(location.search);
+  if (!state) {
+    clear();
+    return;
+  }
+  find("radius").value = state.radius ?? info.bits;
+  for (const name of ["prefix", "column", "value"]) find(name).value = state[name];
+  find("rerank").checked = state.rerank;
+  showRadius();
+  begin(state, "id" in state.query && info.thumbnails ? thumbnail(state.query.id) : null);
+  search();
+}
+
+function controls() {
+  const radius = Number(find("radius").value);
+  return {
+    radius: radius < info.bits ? radius : null,
+    prefix: find("prefix").value,
+    column: find("column").value,
+    value: find("value").value,
+    rerank: find("rerank").checked,
+  };
+}
+
+function change() {
+  showRadius();
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    if (!state) return;
+    state = { ...state, ...controls(), rerank: "logits" in state.query && find("rerank").checked };
+    history.replaceState(null, "", address(state));
+    search();
+  }, PAUSE);
+}
+
+function begin(shown, picture) {
+  found = null;
   find("empty").hidden = true;
-  find("hits").setAttribute("aria-busy", "true");
-  if (keep) return;
-  current = null;
   find("status").textContent = "searching …";
-  if (shown.source) find("preview").src = shown.source;
-  find("preview").alt = `the image searched from: ${shown.name}`;
-  showPreview(Boolean(shown.source));
+  showPreview(picture, shown.name);
   find("name").hidden = false;
   find("name").textContent = shown.name;
-  if (!find("hits").children.length) showGhosts();
+  if (!find("hits").children.length) drawGhosts();
 }
 
-function showPreview(visible) {
-  find("preview").hidden = !visible;
-  find("invitation").hidden = visible;
-  find("replace").hidden = !visible;
-  find("drop").classList.toggle("filled", visible);
+function showPreview(picture, name) {
+  if (picture) find("preview").src = picture;
+  find("preview").alt = `the image searched from: ${name}`;
+  find("preview").hidden = !picture;
+  find("invitation").hidden = Boolean(picture);
+  find("replace").hidden = !picture;
+  find("drop").classList.toggle("filled", Boolean(picture));
 }
 
-function showGhosts() {
-  const ghosts = Array.from({ length: 12 }, () => {
-    const item = find("hit").content.cloneNode(true);
-    item.querySelector("li").setAttribute("aria-hidden", "true");
-    item.querySelector("button").disabled = true;
-    item.querySelector("button").classList.add("ghost");
-    item.querySelector("img").hidden = true;
-    return item;
-  });
-  find("hits").replaceChildren(...ghosts);
-}
-
-function show(found) {
-  const hits = found.hits.filter((hit) => hit.id !== current.id);
-  find("hits").replaceChildren(...hits.map(makeHit));
+// before: an answer that is shown already and is the beginning of this one, or null
+function show(answer, before) {
+  const others = (hits) => hits.filter((hit) => hit.id !== state.query.id);
+  const more = before && before.version === answer.version ? others(before.hits).length : 0;
+  const hits = others(answer.hits);
+  const cards = hits.slice(more).map((hit) => drawHit(hit, info, searchItem));
+  if (more) find("hits").append(...cards);
+  else find("hits").replaceChildren(...cards);
+  found = answer;
   find("hits").setAttribute("aria-busy", "false");
   find("controls").hidden = false;
-  find("rerank-choice").hidden = !current.file; // of an item only the code is known
-  showCode(found.code);
-  const radius = Number(find("radius").value);
-  const within = radius < info.bits ? ` within ${radius} bits` : "";
-  const more = within && found.hits.length === HITS ? " or more" : "";
-  find("status").textContent = `${hits.length || "none"}${more}${within}`;
-  find("empty").hidden = hits.length > 0;
-  find("empty-text").textContent = info.items ? `Nothing lies within ${radius} of ${info.bits} bits. Move the radius up.`
-    : "The index is empty: add images with “nsh index add”.";
+  if (pictures.has(answer.code) && !("id" in state.query)) showPreview(pictures.get(answer.code), state.name);
+  drawCode(answer.code, info.bits);
+  find("rerank").disabled = !("logits" in state.query);
+  tell(hits.length);
+  if (find("end").getBoundingClientRect().top < innerHeight) goOn(); // the observer tells of changes alone
 }
 
-function makeHit(hit) {
-  const item = find("hit").content.cloneNode(true);
-  const button = item.querySelector("button");
-  const labels = Object.entries(hit.metadata).map(([name, value]) => `${name}: ${value}`);
-  const scores = "score" in hit ? [`score: ${hit.score.toPrecision(5)}`] : [];
-  button.setAttribute("aria-label", `${[hit.id, `distance ${hit.distance}`, ...scores].join(", ")}. Search from it`);
-  button.title = [hit.id, ...scores, ...labels].join("\n");
-  button.addEventListener("click", () => searchItem(hit.id));
-  item.querySelector(".id").textContent = hit.id.split("/").slice(-2).join("/");
-  item.querySelector(".distance").textContent = hit.distance;
-  item.querySelector(".meter i").style.setProperty("--share", `${(100 * hit.distance) / info.bits}%`);
-  const image = item.querySelector("img");
-  const absent = item.querySelector(".absent");
-  image.addEventListener("error", () => {
-    image.hidden = true;
-    absent.hidden = false;
-  });
-  if (info.thumbnails) {
-    image.src = thumbnail(hit.id);
-  } else {
-    image.hidden = true;
-    absent.hidden = false;
-  }
-  return item;
+function tell(count) {
+  const within = state.radius === null ? "" : ` within ${bits(state.radius)}`;
+  find("status").textContent = `${count || "none"}${isWhole() ? "" : " or more"}${within}`;
+  find("empty").hidden = count > 0;
+  const narrowed = state.prefix || (state.column && state.value) ? " and the filter" : "";
+  if (!info.items) find("empty-text").textContent = "The index is empty: add images with “nsh index add”.";
+  else if (state.radius === null) find("empty-text").textContent = "No item matches the filter.";
+  else find("empty-text").textContent = `No item matches the radius of ${bits(state.radius)}${narrowed}.`;
 }
 
-function showCode(code) {
-  const bits = [...code].flatMap((digit) => [...parseInt(digit, 16).toString(2).padStart(4, "0")]).slice(0, info.bits);
-  const squares = bits.map((bit) => {
-    const square = document.createElement("i");
-    square.className = bit === "1" ? "one" : "";
-    return square;
-  });
-  find("bits").replaceChildren(...squares);
-  find("bits").setAttribute("aria-label", `${info.bits} bits, in hexadecimal ${code}`);
-  find("bits").title = code;
+function isWhole() {
+  return found.hits.length < asked;
+}
+
+function goOn() {
+  if (!found || isWhole() || asked >= info.limits.hits || find("hits").ariaBusy === "true") return;
+  search(Math.min(asked + STEP, info.limits.hits));
 }
 
 function fail(message) {
@@ -174,9 +179,21 @@ function fail(message) {
   find("hits").replaceChildren();
   find("hits").setAttribute("aria-busy", "false");
   find("status").textContent = "";
-  if (current) return;
-  find("controls").hidden = true; // there is no code to move a radius around
-  showPreview(false);
+  found = null;
+  if (state) return;
+  find("controls").hidden = true; // there is no query to change the range of
+  showPreview(null, "");
+}
+
+function clear() {
+  asking?.abort();
+  for (const name of ["error", "controls", "name"]) find(name).hidden = true;
+  find("hits").replaceChildren();
+  find("hits").setAttribute("aria-busy", "false");
+  find("status").textContent = "";
+  find("empty").hidden = false;
+  find("empty-text").textContent = "The images most like yours will appear here.";
+  showPreview(null, "");
 }
 
 function showRadius() {
@@ -184,6 +201,7 @@ function showRadius() {
   const text = radius < info.bits ? `at most ${radius} of ${info.bits} bits differ` : "any distance";
   find("radius-text").textContent = text;
   find("radius").setAttribute("aria-valuetext", text);
+  find("value").disabled = !find("column").value;
 }
 
 function listen() {
@@ -191,31 +209,26 @@ function listen() {
     if (event.target.files.length) searchFile(event.target.files[0]);
     event.target.value = ""; // the same file may be chosen again
   });
-  find("preview").addEventListener("error", () => showPreview(false)); // a format that the browser does not know
-  find("radius").addEventListener("input", () => {
-    showRadius();
-    clearTimeout(waiting);
-    waiting = setTimeout(() => current && searchAgain(current, { keep: true }), 120);
-  });
-  find("rerank").addEventListener("change", () => current && searchAgain(current, { keep: true }));
-  document.addEventListener("dragover", (event) => {
+  find("preview").addEventListener("error", () => showPreview(null, "")); // a format that the browser does not know
+  for (const name of ["radius", "prefix", "column", "value", "rerank"]) find(name).addEventListener("input", change);
+  new IntersectionObserver((entries) => entries[0].isIntersecting && goOn(), { rootMargin: "300px" }).observe(find("end"));
+  window.addEventListener("popstate", follow);
+  listenForDrops();
+}
+
+function listenForDrops() {
+  const over = (event, there) => {
     event.preventDefault();
-    find("drop").classList.add("over");
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) find("drop").classList.remove("over");
-  });
+    find("drop").classList.toggle("over", there);
+  };
+  document.addEventListener("dragover", (event) => over(event, true));
+  document.addEventListener("dragleave", (event) => over(event, event.relatedTarget !== null));
   document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    find("drop").classList.remove("over");
+    over(event, false);
     if (event.dataTransfer.files.length) searchFile(event.dataTransfer.files[0]);
   });
   document.addEventListener("paste", (event) => {
     if (event.clipboardData.files.length) searchFile(event.clipboardData.files[0]);
-  });
-  window.addEventListener("popstate", (event) => {
-    const shown = seen[event.state?.place];
-    if (shown) searchAgain(shown);
   });
 }
 
@@ -230,8 +243,11 @@ async function start() {
   find("summary").textContent = `${items} images · ${info.bits} bits · ${info.method}, ${info.backbone}`;
   find("radius").max = info.bits;
   find("radius").value = info.bits;
+  find("column").append(...info.columns.map((name) => new Option(name, name)));
+  find("metadata").hidden = !info.columns.length;
   showRadius();
   listen();
+  if (location.search) follow();
   document.documentElement.dataset.ready = "";
 }
 
