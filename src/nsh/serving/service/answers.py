@@ -62,6 +62,21 @@ def read_code(text: str, *, bits: int) -> NDArray[np.uint8]:
     return code
 
 
+def read_logits(values: Sequence[float], *, bits: int) -> NDArray[np.float32]:
+    """Convert the numbers of a document to logits, float32 [bits].
+
+    Raises:
+        Problem: there is not one for each bit, or one is too large for a float32.
+    """
+    if len(values) != bits:
+        raise Problem("invalid", f"logits: found {len(values)}, needed is one for each of the {bits} bits")
+    with np.errstate(over="ignore"):
+        logits = np.array(values, np.float32)
+    if not np.isfinite(logits).all():
+        raise Problem("invalid", "logits: a number is too large")
+    return logits
+
+
 def describe_codes(uploads: Iterable[Upload], outcomes: Iterable[Outcome]) -> list[dict[str, str | None]]:
     """Each image's code or error."""
     return [

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 import nsh
 from nsh.errors import IndexUnusable
-from nsh.serving.service import items, pictures, routes
+from nsh.serving.service import items, pictures, routes, search
 from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
 from nsh.serving.service.logs import log
@@ -51,9 +51,8 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
         redirect_slashes=False,  # it would redirect to the host in the client's Host header
     )
     app.state.service = service
-    app.include_router(routes.router)
-    app.include_router(pictures.router)
-    app.include_router(items.router)
+    for room in (routes, search, pictures, items):
+        app.include_router(room.router)
     _add_page(app)
     _add_problems(app)
     settings = service.settings

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nsh.core.codes import binarize, pack
 from nsh.errors import CodesError, IndexFull, UnknownItem
-from nsh.serving.encoder import Encoder, Outputs
+from nsh.serving.encoder import Encoder
 from nsh.serving.index import Filter, Hit, Index, ScoredHit, Snapshot
 from nsh.serving.service.metrics import Metrics
 
@@ -96,19 +97,23 @@ class Library:
         return self._index.read(ask)
 
     def search_reranked(
-        self, query: Outputs, *, k: int, radius: int | None = None, where: Filter | None = None
+        self, logits: NDArray[np.float32], *, k: int, radius: int | None = None, where: Filter | None = None
     ) -> Found:
-        """The best `k` items for an image, by its logits, in one version of the index.
+        """The best `k` items for an image by its logits, float32 [bits], in one version of the index.
 
         Raises:
             CodesError: the filter names a missing column.
         """
 
         def ask(snapshot: Snapshot) -> Found:
-            (hits,) = snapshot.search_reranked(query.logit[None], k=k, radius=radius, where=where)
-            return Found(snapshot.version.number, query.code, hits)
+            (hits,) = snapshot.search_reranked(logits[None], k=k, radius=radius, where=where)
+            return Found(snapshot.version.number, pack(binarize(logits[None]))[0], hits)
 
         return self._index.read(ask)
+
+    def find_columns(self) -> list[str]:
+        """The names of the metadata columns."""
+        return self._index.columns
 
     def find_code(self, id: str) -> NDArray[np.uint8] | None:
         """The code of an item; None if there is no such item."""

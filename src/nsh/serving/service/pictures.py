@@ -49,9 +49,7 @@ async def image(
         raise _missing()
     kind = media_type(path)
     place = "attachment" if download or kind == RAW else "inline"
-    return FileResponse(
-        path, media_type=kind, filename=path.name, content_disposition_type=place, headers=_FOR_A_WHILE
-    )
+    return FileResponse(path, media_type=kind, filename=path.name, content_disposition_type=place, headers=_FOR_A_WHILE)
 
 
 def media_type(path: Path) -> str:

@@ -90,6 +90,7 @@ function follow() {
   find("radius").value = state.radius ?? info.bits;
   for (const name of ["prefix", "column", "value"]) find(name).value = state[name];
   find("rerank").checked = state.rerank;
+  if (state.prefix || state.column || state.rerank) find("more").open = true;
   showRadius();
   begin(state, "id" in state.query && info.thumbnails ? thumbnail(state.query.id) : null);
   search();
@@ -245,6 +246,7 @@ async function start() {
   find("radius").value = info.bits;
   find("column").append(...info.columns.map((name) => new Option(name, name)));
   find("metadata").hidden = !info.columns.length;
+  find("more").open = matchMedia("(min-width: 761px)").matches; // on a phone the hits come first
   showRadius();
   listen();
   if (location.search) follow();

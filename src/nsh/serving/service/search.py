@@ -1,0 +1,90 @@
+"""The route of searches: from an image, its logits, a code or an item to the nearest items."""
+
+from asyncio import get_running_loop
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from nsh.core.codes import binarize, pack
+from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
+from nsh.serving.index import Filter
+from nsh.serving.service import answers, schemas
+from nsh.serving.service.problems import Problem
+from nsh.serving.service.routes import IMAGES, JSON, MAX_HITS, PROBLEMS, receive_images, service_of
+from nsh.serving.service.service import Service
+from nsh.serving.service.uploads import media_type
+
+DEFAULT_HITS = 10
+_DOCUMENT = {"schema": schemas.Query.model_json_schema()}
+_BODY = {"requestBody": {"required": True, "content": {**IMAGES, JSON: _DOCUMENT}}}
+_Text = Annotated[str | None, Query(max_length=schemas.MAX_TEXT)]
+
+router = APIRouter(responses=PROBLEMS)
+
+
+@router.post("/v1/search", responses={200: {"model": schemas.Neighbours}}, openapi_extra=_BODY)
+async def search(
+    request: Request,
+    k: Annotated[int | None, Query(ge=1, le=MAX_HITS, description="items at most")] = None,
+    radius: Annotated[int | None, Query(ge=0, le=512, description="bits that may differ, at most")] = None,
+    id_prefix: _Text = None,
+    column: Annotated[_Text, Query(description="of the metadata, with `value`")] = None,
+    value: _Text = None,
+    rerank: Annotated[bool, Query(description="order the 1000 nearest by the image's logits")] = False,
+) -> Response:
+    """The items nearest to an image, its logits, a code or an item: the nearest `k`, or all within `radius`, or both.
+
+    Without `k` there are 10, or up to 1000 with a radius. With `rerank` they are the best of the 1000 nearest; a code
+    and an item have no logits to order them by.
+    """
+    service = service_of(request)
+    if (column is None) != (value is None):
+        raise Problem("invalid", "column and value go together: give both or neither")
+    where = Filter(id_prefix=id_prefix, column=column, value=value) if id_prefix or column is not None else None
+    count = k or (DEFAULT_HITS if radius is None else MAX_HITS)
+    query, logits = await _find_query(request, service)
+    find = partial(service.library.search, query)
+    if rerank:
+        if logits is None:
+            raise Problem("invalid", "rerank needs logits, found a code or an id, which has none: send the image")
+        find = partial(service.library.search_reranked, logits)
+    try:
+        found = await get_running_loop().run_in_executor(
+            service.searchers, lambda: find(k=count, radius=radius, where=where)
+        )
+    except UnknownItem as error:
+        raise Problem("not-found", "the index has no item with this id") from error
+    except IndexUnusable:  # the application's handler answers it
+        raise
+    except CodesError as error:  # no item has this column
+        raise Problem("invalid", str(error)) from error
+    return answers.reply(
+        {
+            "code": found.code.tobytes().hex(),
+            "logits": None if logits is None else logits.tolist(),
+            "bits": service.library.bits,
+            "version": found.version,
+            "hits": answers.describe_hits(found.hits),
+        }
+    )
+
+
+async def _find_query(request: Request, service: Service) -> tuple[NDArray[np.uint8] | str, NDArray[np.float32] | None]:
+    """The query's code or the id of an item, and its logits, float32 [bits], if it has some."""
+    if media_type(request.headers.get("content-type", "")) != JSON:
+        uploads = await receive_images(request, limit=1)
+        (outcome,) = await service.batcher.encode([uploads[0].content])
+        if isinstance(outcome, UnreadableImage):
+            raise Problem("unreadable-image", str(outcome))
+        return outcome.code, outcome.logit
+    query = answers.parse(schemas.Query, await request.body())
+    if [query.code, query.id, query.logits].count(None) != 2:
+        raise Problem("invalid", "give one of code, id and logits")
+    if query.logits is not None:
+        logits = answers.read_logits(query.logits, bits=service.library.bits)
+        return pack(binarize(logits[None]))[0], logits
+    return (query.id or answers.read_code(query.code or "", bits=service.library.bits)), None
