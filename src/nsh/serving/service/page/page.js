@@ -51,10 +51,10 @@ function search(count = STEP) {
 function searchFile(file) {
   const named = { query: {}, name: file.name || "pasted image" };
   if (file.size > info.limits.body_bytes) {
-    const [has, most] = [file.size, info.limits.body_bytes].map((size) => (size / 2 ** 20).toFixed(1));
+    const most = (info.limits.body_bytes / 2 ** 20).toFixed(0);
     state = null;
     begin(named, null);
-    fail(`This file has ${has} MiB; the service takes ${most} MiB. Make it smaller.`);
+    fail(`This file has ${(file.size / 2 ** 20).toFixed(1)} MiB; the service takes ${most} MiB. Make it smaller.`);
     return;
   }
   const chosen = { ...named, ...controls() };
