@@ -10,7 +10,7 @@ def test_one_image_as_the_body_gives_its_code(client, encoder, picture):
     answer = client.post_image("/v1/encode", picture)
     assert answer.status == 200
     assert schemas.Codes.model_validate(answer.json)
-    assert answer.json["encoder_sha256"] == encoder.sha256
+    assert answer.json["encoder_identity"] == encoder.identity
     assert answer.json["results"] == [
         {"name": None, "code": encoder.encode([picture])[0].tobytes().hex(), "error": None}
     ]
@@ -36,7 +36,7 @@ def test_only_bad_images_are_a_problem(client):
 def test_the_service_says_what_it_is(client, encoder):
     document = client.get("/v1/info").json
     assert schemas.Info.model_validate(document)
-    assert (document["items"], document["bits"], document["encoder_sha256"]) == (30, 12, encoder.sha256)
+    assert (document["items"], document["bits"], document["encoder_identity"]) == (30, 12, encoder.identity)
     assert document["columns"] == ["side"]
     assert "token" not in document
 
