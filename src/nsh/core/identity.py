@@ -12,8 +12,9 @@ equal bytes.
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
-from nsh.core.contract import DECISIVE, METADATA_KEY, EncoderContract
+from nsh.core.contract import DECISIVE, METADATA_KEY, SCHEMA, EncoderContract
 from nsh.errors import CodesError
 
 MAX_CONTRACT = 65_536
@@ -80,6 +81,30 @@ def read_contract(model: bytes, *, name: str) -> EncoderContract:
             f"say {contract.identity[:12]}; copy or export it again"
         )
     return contract
+
+
+def identity_of_file(model: bytes, *, name: str) -> str:
+    """The identity of an encoder file, also of one of contract schema 1, which has none and pixels of version 1.
+
+    Args:
+        model: the bytes of the file.
+        name: the file's name in messages.
+
+    Raises:
+        CodesError: as `read_contract`.
+
+    Examples:
+        >>> identity_of_file(bytes([58, 2, 18, 0]), name="other.onnx")
+        Traceback (most recent call last):
+        nsh.errors.CodesError: other.onnx is an ONNX model but no encoder of this project: name an encoder.onnx
+    """
+    text = _find_text(model, name=name)
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        values = json.loads(text)
+        if values["schema"] == 1:
+            present = {**values, "schema": SCHEMA, "identity": "", "preprocessing": 1}
+            return identity_of(model, EncoderContract.from_json(json.dumps(present)))
+    return read_contract(model, name=name).identity
 
 
 def _find_text(model: bytes, *, name: str) -> str:

@@ -58,16 +58,47 @@ def test_a_bound_is_used_where_codes_are_many(monkeypatch):
         np.testing.assert_array_equal(found_distances, distances[row])
 
 
-@given(search=searches(), radius=st.integers(0, 40), threads=st.integers(1, 3))
+@given(
+    search=searches(),
+    radius=st.integers(0, 40),
+    limit=st.none() | st.integers(1, 30),
+    step=st.sampled_from([1, 7, 1000]),
+    threads=st.integers(1, 3),
+)
 @settings(max_examples=200, deadline=None)
-def test_within_is_inclusive_and_ordered(search, radius, threads):
+def test_within_is_inclusive_and_ordered(search, radius, limit, step, threads):
     query, gallery = search
     expected = hamming.within(query, gallery, radius=radius) if len(gallery) else [([], [])] * len(query)
-    found = within(query, gallery, radius=radius, threads=threads)
+    with pytest.MonkeyPatch.context() as patched:  # so that a few hundred rows are several steps
+        patched.setattr(exact, "_STEP_WITHIN", step)
+        found = within(query, gallery, radius=radius, limit=limit, threads=threads)
     assert len(found) == len(query)
     for (rows, distances), (expected_rows, expected_distances) in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(rows, expected_rows)
-        np.testing.assert_array_equal(distances, expected_distances)
+        np.testing.assert_array_equal(rows, expected_rows[:limit])
+        np.testing.assert_array_equal(distances, expected_distances[:limit])
+
+
+def test_a_limit_bounds_what_a_large_radius_holds(monkeypatch):
+    gallery = np.random.default_rng(0).integers(0, 256, (5000, 8), dtype=np.uint8)
+    monkeypatch.setattr(exact, "_STEP_WITHIN", 500)
+    search, held = exact._within, []
+
+    def count(*arguments):
+        found = search(*arguments)
+        held.append(len(found[0][0]))
+        return found
+
+    monkeypatch.setattr(exact, "_within", count)
+    within(gallery[:1], gallery, radius=64, limit=10)
+    assert held[0] == 500  # the first step, of which 10 stay
+    assert sum(held[1:]) < 200  # nearer than the tenth: some 10 x (1/2 + 1/3 + ... + 1/10) of random codes
+
+
+def test_one_query_has_one_thread(monkeypatch):
+    monkeypatch.setattr(exact, "ThreadPoolExecutor", None)
+    gallery = np.random.default_rng(0).integers(0, 256, (70_000, 8), dtype=np.uint8)
+    assert nearest(gallery[7:8], gallery, k=1, threads=8)[0][0].tolist() == [7]
+    assert within(gallery[7:8], gallery, radius=0, limit=1, threads=8)[0][0].tolist() == [7]
 
 
 @pytest.mark.parametrize("queries", [1, 20])

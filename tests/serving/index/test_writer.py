@@ -1,5 +1,6 @@
 """Writers that are killed, that meet, and readers beside them; every process here is a real one."""
 
+import os
 import random
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from nsh.errors import CodesError, IndexBusy
-from nsh.serving.index import Index, snapshot_files, sqlite, writer
+from nsh.serving.index import Filter, Index, blocks, database, items, schema, selection, writer
 
 ENCODER = "a" * 64
 
@@ -55,7 +56,7 @@ def check_whole(snapshot):
     """The state after one of the writer's calls, whatever was going on when it was killed."""
     code = np.zeros((1, 8), np.uint8)
     hits = snapshot.search(code, k=10**6)[0]
-    assert len(hits) == snapshot.version.items
+    assert len(hits) == len(snapshot)
     turns = {hit.metadata["turn"] for hit in hits}
     assert len(turns) <= 1
     numbers = [int(hit.id.split("/")[1]) for hit in hits]
@@ -64,7 +65,7 @@ def check_whole(snapshot):
         assert {hit.id.split("/")[0] for hit in hits} == {turn}
         assert snapshot.code_of(hits[0].id).tolist() == [int(turn) % 256] * 8
         assert {hit.distance for hit in hits} == {8 * (int(turn) % 256).bit_count()}
-    return snapshot.version.number
+    return snapshot.version
 
 
 @pytest.fixture
@@ -94,18 +95,16 @@ def test_killed_at_any_instant_it_is_the_last_complete_version(folder):
         del index
     index = Index.open(folder)
     index.add(["last"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
-    files = sorted(path.name for path in (folder / "snapshots").iterdir())
-    assert files == sorted(
-        f"{number:010d}.{kind}.npy" for number in (index.version - 1, index.version) for kind in ("codes", "keys")
-    )
+    index.check()
+    assert [path.name for path in folder.iterdir()] == ["index.sqlite"]
 
 
 class Killed(BaseException):
     """Stands for the end of the process: nothing of ours may catch it."""
 
 
-@pytest.mark.parametrize("place", ["write", "put_version", "delete_others", "forget_versions"])
-def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, place):
+@pytest.mark.parametrize(("module", "step"), [(items, "change"), (blocks, "write_block"), (schema, "put_settings")])
+def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, module, step):
     index = Index.open(folder)
     index.add(["a"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
 
@@ -113,7 +112,7 @@ def test_stopped_before_each_step_it_is_the_version_before(folder, monkeypatch, 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(snapshot_files if hasattr(snapshot_files, place) else sqlite, place, stop)
+        patched.setattr(module, step, stop)
         with pytest.raises(Killed):
             index.add(["b"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
     for reader in (index, Index.open(folder)):
@@ -131,30 +130,90 @@ def test_a_reader_beside_a_writer_sees_whole_versions_only(folder):
             while (version := reader.read(check_whole)) < wanted:
                 assert version >= seen
                 seen = version
-            assert not snapshot_files.codes_path(folder, wanted - 5).exists()
     finally:
         kill(process)
 
 
 def test_a_reader_slower_than_its_writers_is_answered(folder, monkeypatch):
     """Each of the first attempts is overtaken; then nothing is committed until the reader is done."""
-    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
-    index, versions = Index.open(folder), []
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.05)
+    index, versions, code = Index.open(folder), [], np.zeros((1, 8), np.uint8)
+    index.add(["0"], code, encoder_identity=ENCODER)
 
     def ask(snapshot):
-        versions.append(snapshot.version.number)
-        change = {"metadata": None, "threads": 1}
+        versions.append(snapshot.version)
         if len(versions) <= 3:
-            writer.add(folder, [str(len(versions))], np.zeros((1, 8), np.uint8), **change)
+            writer.add(folder, [str(len(versions))], code, metadata=None)
         else:
             with pytest.raises(IndexBusy):
-                writer.add(folder, ["late"], np.zeros((1, 8), np.uint8), **change)
-        return [hit.id for hit in snapshot.search(np.zeros((1, 8), np.uint8), k=9)[0]]
+                writer.add(folder, ["late"], code, metadata=None)
+        return [hit.id for hit in snapshot.search(code, k=9)[0]]
 
-    assert index.read(ask) == ["1", "2", "3"]
-    assert versions == [0, 1, 2, 3]
-    index.add(["late"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
-    assert len(index) == 4
+    assert index.read(ask) == ["0", "1", "2", "3"]
+    assert versions == [1, 2, 3, 4]
+    index.add(["late"], code, encoder_identity=ENCODER)
+    assert len(index) == 5
+
+
+def test_a_change_elsewhere_does_not_overtake_a_reader(folder, monkeypatch):
+    monkeypatch.setattr(blocks, "KEYS", 2)
+    index, versions, codes = Index.open(folder), [], np.arange(24, dtype=np.uint8).reshape(3, 8)
+    index.add(["a", "b", "c"], codes, encoder_identity=ENCODER)
+
+    def ask(snapshot):
+        versions.append(snapshot.version)
+        writer.remove(folder, ["c"])
+        return [hit.id for hit in snapshot.search(codes[:1], k=2)[0]]
+
+    assert index.read(ask) == ["a", "b"]
+    assert versions == [1]
+
+
+def test_a_slow_filter_holds_up_no_search(folder, monkeypatch):
+    index, asked, leave = Index.open(folder), threading.Event(), threading.Event()
+    index.add(["a", "b"], np.zeros((2, 8), np.uint8), encoder_identity=ENCODER)
+    fetch, found = selection._fetch, []
+
+    def slow(*arguments):
+        asked.set()
+        leave.wait()
+        return fetch(*arguments)
+
+    monkeypatch.setattr(selection, "_fetch", slow)
+    where = Filter(id_prefix="b")
+    thread = threading.Thread(target=lambda: found.extend(index.search(np.zeros((1, 8), np.uint8), k=5, where=where)))
+    thread.start()
+    asked.wait()
+    assert [hit.id for hit in index.search(np.zeros((1, 8), np.uint8), k=5)[0]] == ["a", "b"]
+    leave.set()
+    thread.join()
+    assert [[hit.id for hit in hits] for hits in found] == [["b"]]
+
+
+def test_a_forked_child_opens_the_index_anew(folder):
+    """Children of one parent that has an open index, in which a thread is reading, search while the parent writes."""
+    index, code = Index.open(folder), np.zeros((1, 8), np.uint8)
+    index.add(["0"], code, encoder_identity=ENCODER)
+    children = []
+    for _ in range(4):
+        with index._database.refreshing, index._database.reading():
+            pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                while len(hits := index.search(code, k=100)[0]) < 20:
+                    assert [hit.id for hit in hits] == [str(number) for number in range(len(hits))]
+                index.add([f"child {os.getpid()}"], code, encoder_identity=ENCODER)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(pid)
+    for number in range(1, 20):
+        index.add([str(number)], code, encoder_identity=ENCODER)
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
+    index.refresh()
+    assert {hit.id for hit in index.search(code, k=100)[0][20:]} == {f"child {pid}" for pid in children}
+    index.check()
 
 
 def test_threads_search_while_one_writes_and_all_refresh(folder):
@@ -190,16 +249,16 @@ SECOND = """
 import sys
 import numpy as np
 from pathlib import Path
-from nsh.serving.index import Index, sqlite
+from nsh.serving.index import Index, database
 
-index, connect = Index.open(Path(sys.argv[1])), sqlite.connect
+index, connect = Index.open(Path(sys.argv[1])), database.connect
 
 def connect_aloud(*arguments, **keywords):
-    sqlite.connect = connect
+    database.connect = connect
     print("begins", flush=True)
     return connect(*arguments, **keywords)
 
-sqlite.connect = connect_aloud
+database.connect = connect_aloud
 index.add(["late"], np.zeros((1, 8), np.uint8), encoder_identity="a" * 64)
 print(index.version)
 """
@@ -209,7 +268,7 @@ def test_a_second_writer_waits_for_the_first(folder):
     entered, leave = threading.Event(), threading.Event()
 
     def hold():
-        with sqlite.writing(folder):
+        with database.writing(folder):
             entered.set()
             leave.wait()
 
@@ -227,9 +286,12 @@ def test_a_second_writer_waits_for_the_first(folder):
 
 
 def test_a_second_writer_gives_up_in_one_sentence(folder, monkeypatch):
-    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.1)
     index = Index.open(folder)
-    with sqlite.writing(folder), pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"):
+    with (
+        database.writing(folder),
+        pytest.raises(CodesError, match=r"another process has been writing to .* for 0\.1 s"),
+    ):
         index.add(["a"], np.zeros((1, 8), np.uint8), encoder_identity=ENCODER)
 
 
@@ -256,7 +318,7 @@ def test_there_is_no_log_that_could_grow_while_readers_are_open(folder):
     for turn in range(20):
         index.add([f"{turn}/{row}" for row in range(200)], np.zeros((200, 8), np.uint8), encoder_identity=ENCODER)
         reader.refresh()
-        assert sorted(path.name for path in folder.iterdir()) == ["index.sqlite", "snapshots"]
+        assert sorted(path.name for path in folder.iterdir()) == ["index.sqlite"]
     assert len(reader) == 4000
 
 
@@ -298,11 +360,3 @@ def test_a_read_only_folder_opens_and_refuses_changes(killed):
     assert result.stderr == ""
     assert result.stdout.splitlines()[0] == "['a']"
     assert "cannot be written to" in result.stdout.splitlines()[1]
-
-
-def test_rows_after_a_change_by_hand():
-    rows = snapshot_files.Rows(np.array([[1], [2], [3], [4]], np.uint8), np.array([0, 2, 5, 9]))
-    change = writer.Change(np.array([5, 2]), np.array([11, 5, 10]), np.array([[7], [8], [9]], np.uint8))
-    changed = writer.apply(rows, change)
-    assert changed.keys.tolist() == [0, 5, 9, 10, 11]
-    assert changed.codes.ravel().tolist() == [1, 8, 4, 9, 7]

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from nsh.serving.index import sqlite
-from nsh.serving.service import schemas
+from nsh.serving.index import Index, database
+from nsh.serving.service import items, schemas
 
 BEARER = {"Authorization": "Bearer a token of the tests"}
 
@@ -126,16 +126,25 @@ def test_an_index_that_cannot_be_written_is_read_only(serve, index_path, tmp_pat
 
 
 def test_an_index_that_another_process_is_changing_is_busy(client, index_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
-    with sqlite.writing(index_path):
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.05)
+    with database.writing(index_path):
         answer = client.post_json("/v1/items/new", {"code": "fff0"}, method="PUT", **BEARER)
         assert (answer.status, answer.json["type"]) == (503, "urn:nsh:problem:busy")
         assert answer.headers["retry-after"] == "1"
         assert client.post_json("/v1/search", {"id": "left/00.png"}).status == 200
 
 
+def test_an_item_that_another_process_has_just_removed_is_not_found(client, index_path, monkeypatch):
+    async def find_and_lose(service, id):
+        Index.open(index_path).remove([id])
+
+    monkeypatch.setattr(items, "find_item", find_and_lose)
+    answer = client.ask("DELETE", "/v1/items/left/00.png", **BEARER)
+    assert (answer.status, answer.json["type"]) == (404, "urn:nsh:problem:not-found")
+
+
 def test_a_damaged_index_is_called_so(client, index_path):
-    path = index_path / sqlite.FILE
+    path = index_path / database.FILE
     content = path.read_bytes()
     path.write_bytes(content[:4096] + bytes(len(content) - 4096))
     answer = client.post_json("/v1/search", {"code": "fff0"})

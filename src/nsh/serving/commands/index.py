@@ -28,15 +28,9 @@ def build(
     codes: Sources,
     folder: Folder,
     metadata: Metadata = None,
-    approximate_above: Annotated[
-        int | None,
-        typer.Option(min=0, help="With more items, search faster and miss some.  [default: always exact]"),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an index of codes in a new folder; if it fails, no folder is left.
-
-    An approximate index prints the recall that it measured. Searches by radius and filtered searches stay exact.
 
     Example:
     nsh index build codes --index index --metadata labels.csv
@@ -50,12 +44,7 @@ def build(
     sources = _read(codes)
     header = sources[0].header
     with atomic_folder(folder) as partial:
-        made = Index.create(
-            partial,
-            bits=header["bits"],
-            encoder_identity=header["encoder_identity"],
-            approximate_above=approximate_above,
-        )
+        made = Index.create(partial, bits=header["bits"], encoder_identity=header["encoder_identity"])
         _, joined = _add(made, sources, metadata=metadata)
         made.close()
     _print(Index.open(folder, readonly=True), as_json=as_json, joined=joined)
@@ -114,19 +103,54 @@ def remove(
 
 
 @index.command("info")
-def info(folder: Annotated[Path, typer.Argument(help="Folder of the index.")], as_json: AsJson = False) -> None:
-    """Check the whole index (files, database, their consistency) and show what it holds.
+def info(
+    folder: Annotated[Path, typer.Argument(help="Folder of the index.")],
+    check: Annotated[bool, typer.Option("--check", help="Read all of it, and report damage anywhere.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an index holds. Every code is compared with its checksum.
 
-    If the folder can be written, an index of an older version is converted, and a killed change is rolled back.
+    --check reads ids, metadata and every page of the file too: a minute for 10 million items. Writers wait for it.
+
+    If the folder can be written, what a killed process left half changed is rolled back.
 
     Example:
-    nsh index info index
+    nsh index info index --check
     """
     from nsh.serving.index import Index
 
     shown = Index.open(folder, readonly=True)
-    shown.check()
+    if check:
+        shown.check()
     _print(shown, as_json=as_json)
+
+
+@index.command("upgrade")
+def upgrade(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="Folder of the index.")],
+    encoder: Annotated[str, typer.Option(help="The encoder that made the codes: as --model of nsh encode.")],
+    as_json: AsJson = False,
+) -> None:
+    """Convert an index of an older version of nsh; the old one stays until the new one is complete.
+
+    Stop services that use the index before. An approximate index becomes an exact one. Its codes stay those of the old
+    encoder and its pixels: an encoder of another identity cannot be used with them.
+
+    Example:
+    nsh index upgrade index --encoder encoder.onnx
+    """
+    from nsh.core.identity import identity_of_file
+    from nsh.serving.arguments import find_model
+    from nsh.serving.commands.terminal import show_progress
+    from nsh.serving.index import Index
+    from nsh.serving.index.upgrade import upgrade as convert
+    from nsh.system.files import sha256_file
+
+    path = find_model(encoder, from_registry=context.obj, progress=show_progress)
+    identity = identity_of_file(path.read_bytes(), name=str(path))
+    convert(folder, encoder_sha256=sha256_file(path), encoder_identity=identity)
+    _print(Index.open(folder, readonly=True), as_json=as_json)
 
 
 def _read(folders: list[Path]) -> "list[Codes]":
@@ -179,7 +203,6 @@ def _describe(shown: "Index") -> dict[str, Any]:
         "encoder_identity": shown.encoder_identity,
         "version": shown.version,
         "metadata": shown.columns,
-        "approximate": shown.approximate,
     }
 
 
@@ -190,16 +213,5 @@ def _print(shown: "Index", *, as_json: bool, joined: "MatchedMetadata | None" = 
     typer.echo(f"items      {len(shown)}, version {shown.version}")
     typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_identity}")
     typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
-    typer.echo(f"search     {_manner(shown.approximate)}")
     if joined is not None:
         typer.echo(f"joined     {joined.describe()}")
-
-
-def _manner(approximate: dict[str, str]) -> str:
-    if not approximate:
-        return "exact"
-    lists, probes, recall = (approximate[name] for name in ("lists", "probes", "recall"))
-    return (
-        f"approximate: recall@10 {float(recall):.3f}, measured at {approximate['rows']} items; looks into {probes} of "
-        f"{lists} lists. By radius or filtered: exact"
-    )

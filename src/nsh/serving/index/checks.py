@@ -13,8 +13,8 @@ def check_ids(ids: Sequence[str]) -> None:
     Raises:
         CodesError: an id is no text, is empty, is not valid UTF-8, has a NUL, or occurs twice.
     """
-    if not all(ids) or not _storable(ids):
-        culprit = next(name for name in ids if not name or not _storable([name]))
+    if not all(ids) or not storable(ids):
+        culprit = next(name for name in ids if not name or not storable([name]))
         raise CodesError(f"found the id {culprit!r}: an id is a text of at least one character, without NUL")
     if len(set(ids)) != len(ids):
         raise CodesError(f"found {listed(_repeated(ids))} more than once: give every item its own id")
@@ -27,8 +27,8 @@ def check_metadata(metadata: Sequence[Mapping[str, str]]) -> None:
         CodesError: a name or a value is no text, is not valid UTF-8, or has a NUL.
     """
     texts = [text for item in metadata for text in (*item.keys(), *item.values())]
-    if not _storable(texts):
-        culprit = next(text for text in texts if not _storable([text]))
+    if not storable(texts):
+        culprit = next(text for text in texts if not storable([text]))
         raise CodesError(f"found {culprit!r} in the metadata: names and values are texts, without NUL")
 
 
@@ -47,7 +47,19 @@ def whole(name: str, value: int, *, least: int) -> int:
     return number
 
 
-def _storable(texts: Sequence[str]) -> bool:
+def check_filter(texts: Sequence[str]) -> None:
+    """Make sure that an item can match these parts of a filter.
+
+    Raises:
+        CodesError: one is no text, is not valid UTF-8, or has a NUL.
+    """
+    if not storable(texts):
+        culprit = next(text for text in texts if not storable([text]))
+        raise CodesError(f"found {culprit!r} in the filter: ids, names and values are texts, without NUL")
+
+
+def storable(texts: Sequence[str]) -> bool:
+    """Whether all are texts that a database of UTF-8 can hold, without NUL."""
     try:
         joined = "".join(texts)
         joined.encode()

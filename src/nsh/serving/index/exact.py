@@ -1,4 +1,4 @@
-"""Exact Hamming search over packed codes in memory or in a mapped file, by FAISS.
+"""Exact Hamming search over packed codes in memory, by FAISS.
 
 The order is that of `nsh.core.hamming`: by (distance, row), also among equal distances at the k-th place. For many rows
 FAISS compares with a bound, and the rows within it are sorted here. For few rows, or if most distances are equal,
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 _SAMPLED_FROM = 65_536  # rows; fewer are searched faster than a sample is drawn
 _RUN, _STEP = 128, 4096
 _SLACK = 4
+_STEP_WITHIN = 1 << 17  # rows
 
 Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows and distances, both int64 [found], ordered by (distance, row)."""
@@ -80,12 +81,37 @@ def _shared(
         return [found for results in pool.map(search, parts) for found in results]
 
 
-def within(query: NDArray[np.uint8], codes: NDArray[np.uint8], *, radius: int, threads: int = 1) -> list[Found]:
-    """The rows of `codes` at a distance <= `radius` (inclusive, >= 0) of each query; shapes as in `nearest`."""
+def within(
+    query: NDArray[np.uint8], codes: NDArray[np.uint8], *, radius: int, limit: int | None = None, threads: int = 1
+) -> list[Found]:
+    """The rows of `codes` at a distance <= `radius` (inclusive, >= 0) of each query; shapes as in `nearest`.
+
+    With a `limit` >= 1, the first of them, in memory that does not grow with the number of rows within the radius.
+    """
     if not len(codes) or not len(query):
         return [_nothing() for _ in query]
     codes = np.ascontiguousarray(codes)
-    return _shared(lambda part: _within(part, codes, radius), query, threads=threads)
+    if limit is None:
+        return _shared(lambda part: _within(part, codes, radius), query, threads=threads)
+    return _shared(
+        lambda part: [_first_within(one[None], codes, radius, limit) for one in part], query, threads=threads
+    )
+
+
+def _first_within(query: NDArray[np.uint8], codes: NDArray[np.uint8], radius: int, limit: int) -> Found:
+    """Search step by step; once there are enough rows, later ones must be nearer than the last of them."""
+    rows, distances = _nothing()
+    for start in range(0, len(codes), _STEP_WITHIN):
+        ((found, near),) = _within(query, codes[start : start + _STEP_WITHIN], radius)
+        if not len(found):
+            continue
+        rows, distances = in_order(np.concatenate([rows, start + found]), np.concatenate([distances, near]))
+        rows, distances = rows[:limit], distances[:limit]
+        if len(rows) == limit:
+            radius = int(distances[-1]) - 1
+            if radius < 0:
+                break
+    return rows, distances
 
 
 def _within(query: NDArray[np.uint8], codes: NDArray[np.uint8], radius: int) -> list[Found]:

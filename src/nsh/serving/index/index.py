@@ -1,14 +1,11 @@
-"""An index: string ids, packed codes and metadata in a folder; exact search, one writer, any number of readers.
-
-    index.sqlite     ids, metadata, settings, and which version of the codes is current
-    snapshots/       the codes of the newest versions
+"""An index: string ids, packed codes and metadata in one SQLite file; exact search, one writer, any number of readers.
 
 The folder must be on a local disk and may be mounted read-only; locks and mapped files are not reliable on a network
-file system. Knows no image and no encoder, except the digest of the encoder whose codes it holds.
+file system. Knows no image and no encoder, except the identity of the encoder whose codes it holds.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -18,8 +15,10 @@ from numpy.typing import NDArray
 from nsh.core.codes import check_codes, code_bytes
 from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
-from nsh.serving.index import sqlite, writer
+from nsh.serving.index import integrity, writer
 from nsh.serving.index.checks import check_ids, check_metadata
+from nsh.serving.index.database import Database
+from nsh.serving.index.selection import Superseded
 from nsh.serving.index.snapshot import Filter, Hit, ScoredHit, Snapshot, open_snapshot
 
 T = TypeVar("T")
@@ -38,30 +37,23 @@ class Index:
     def __init__(self, folder: Path, *, readonly: bool) -> None:
         """Use `create` or `open`."""
         self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
-        self._refreshing = threading.RLock()
-        self._database = sqlite.Database(self.folder)
+        self._database = Database(self.folder)
         self._snapshot = open_snapshot(self._database, threads=self.threads)
 
     @classmethod
-    def create(cls, folder: Path, *, bits: int, encoder_identity: str, approximate_above: int | None = None) -> Self:
+    def create(cls, folder: Path, *, bits: int, encoder_identity: str) -> Self:
         """Make an empty index in a new or empty folder.
 
         Args:
             folder: made, with its parents, if missing.
             bits: length of every code, 1..512.
             encoder_identity: of the encoder whose codes it will hold; codes of any other encoder are refused.
-            approximate_above: with more items than this, unfiltered searches for the k nearest are faster and may miss
-                some; None: always exact.
 
         Raises:
             CodesError: the folder is not empty, or a value is out of its range.
         """
-        if approximate_above is not None and approximate_above < 0:
-            raise CodesError(f"found approximate_above = {approximate_above}: 0 or more is allowed")
-        settings = {"encoder_identity": encoder_identity}
-        if approximate_above is not None:
-            settings["approximate_above"] = str(approximate_above)
-        writer.create(Path(folder), bits=bits, width=code_bytes(bits), settings=settings)
+        code_bytes(bits)  # refuses lengths that no code has
+        writer.create(Path(folder), bits=bits, encoder_identity=encoder_identity)
         return cls(folder, readonly=False)
 
     @classmethod
@@ -89,30 +81,20 @@ class Index:
     @property
     def encoder_identity(self) -> str:
         """Identity of the encoder whose codes the index holds."""
-        return self._snapshot.settings["encoder_identity"]
+        return self._snapshot.settings.encoder_identity
 
     @property
     def version(self) -> int:
         """Number of the version being read: 0 for a new index, plus 1 for every change."""
-        return self._snapshot.version.number
+        return self._snapshot.version
 
     @property
     def columns(self) -> list[str]:
         """Names of the metadata columns."""
         return self.read(Snapshot.columns)
 
-    @property
-    def approximate(self) -> dict[str, str]:
-        """The approximate backend's settings: above, lists, probes, recall (at 10), rows; empty without one."""
-        prefix = "approximate_"
-        return {
-            name.removeprefix(prefix): value
-            for name, value in self._snapshot.settings.items()
-            if name.startswith(prefix) and self._snapshot.lists is not None
-        }
-
     def __len__(self) -> int:
-        return self._snapshot.version.items
+        return len(self._snapshot)
 
     def add(
         self,
@@ -144,7 +126,7 @@ class Index:
         check_metadata(metadata or ())
         if not ids:
             return 0
-        added = writer.add(self.folder, ids, codes, metadata=metadata, threads=self.threads)
+        added = writer.add(self.folder, ids, codes, metadata=metadata)
         self.refresh()
         return added
 
@@ -157,21 +139,20 @@ class Index:
         self._check_writable()
         unique = list(dict.fromkeys(ids))
         if unique:
-            writer.remove(self.folder, unique, threads=self.threads)
+            writer.remove(self.folder, unique)
             self.refresh()
         return len(unique)
 
     def read(self, ask: Callable[[Snapshot], T]) -> T:
-        """Call `ask` with a snapshot of one version, the newest if that of the last refresh is superseded.
+        """Call `ask` with a snapshot of one version, the newest of when it begins.
 
-        `ask` is called again if another process commits a change meanwhile. In the last attempt, changes wait for it.
+        `ask` is called again if another process changes items that it meets. In the last attempt, changes wait for it.
         """
         for _ in range(_ATTEMPTS):
-            try:
+            self.refresh()
+            with suppress(Superseded):
                 return ask(self._snapshot)
-            except sqlite.Superseded:
-                self.refresh()
-        with self._refreshing, self._database.reading():
+        with self._database.refreshing, self._database.reading():
             self.refresh()
             return ask(self._snapshot)
 
@@ -181,7 +162,7 @@ class Index:
         Args:
             codes: uint8 [q, ceil(bits / 8)].
             k: at least 1.
-            where: a filter of the items. A filtered search is always exact.
+            where: a filter of the items.
 
         Raises:
             CodesError: a code of another length, k < 1, or a filter on a missing column.
@@ -192,13 +173,13 @@ class Index:
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
     ) -> list[list[Hit]]:
-        """All items at a distance <= `radius` of each code, by (distance, order of insertion); always exact.
+        """All items at a distance <= `radius` of each code, by (distance, order of insertion).
 
         Args:
             codes: uint8 [q, ceil(bits / 8)].
             radius: bits, inclusive; 0 finds equal codes.
             where: a filter of the items.
-            limit: at most this many items for each code, the nearest ones.
+            limit: at most this many items for each code, the nearest ones. Without it, memory grows with their number.
 
         Raises:
             CodesError: a code of another length, a negative radius, limit < 1, or a filter on a missing column.
@@ -237,26 +218,22 @@ class Index:
         return self.read(lambda snapshot: snapshot.code_of(id))
 
     def refresh(self) -> None:
-        """Move to the newest complete version; takes hardly any time if there is no newer one.
-
-        Running searches of other threads start again unless they have already looked up the ids of their hits.
+        """Move to the newest complete version, by reading the blocks of codes that were changed since.
 
         Raises:
             IndexUnusable: the index can no longer be read.
         """
-        with self._refreshing:
-            with self._database.reading() as connection:
-                newest = sqlite.newest(connection)
-            if newest != self.version:
-                self._snapshot = open_snapshot(self._database, threads=self.threads)
+        with self._database.refreshing:
+            self._snapshot = self._snapshot.newer()
 
     def check(self) -> None:
-        """Read the whole index, and make sure that its parts are complete and consistent; takes seconds.
+        """Read the whole index, and make sure that it is what was written; takes a minute for 10,000,000 items.
 
         Raises:
-            IndexDamaged: they are not.
+            IndexDamaged: it is not.
         """
-        self.read(Snapshot.check)
+        with self._database.reading() as connection:
+            integrity.check(connection, self.folder)
 
     def check_encoder(self, identity: str) -> None:
         """Make sure that the index holds codes of the encoder with this identity.

@@ -39,31 +39,15 @@ def check_place(folder: Path) -> None:
         raise _misplaced(folder, f"it is on a network file system, {kind}")
 
 
-def convert_wal(connection: sqlite3.Connection) -> None:
-    """Convert the database of an older version of this project to the rollback journal of this version.
-
-    If it is open elsewhere or cannot be written, it stays as it is and can still be read.
-    """
-    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-        return
-    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        connection.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError as error:
-        if _kind(error) not in (*_UNDER_WAY, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            raise
-    connection.execute(f"PRAGMA busy_timeout = {patience}")
-
-
 @contextmanager
-def translating(database: Path, *, waited: float) -> Iterator[None]:
+def translating(folder: Path, name: str, *, waited: float) -> Iterator[None]:
     """Turn errors of SQLite and the operating system about an index into an `IndexUnusable`.
 
     Errors that show a bug (wrong SQL, a closed connection) are not changed.
 
     Args:
-        database: the index's SQLite file.
+        folder: of the index.
+        name: of its SQLite file.
         waited: seconds that SQLite waits for other processes.
     """
     try:
@@ -71,9 +55,9 @@ def translating(database: Path, *, waited: float) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.ProgrammingError):
             raise
-        raise _refusal(database, error, waited=waited) from error
+        raise _refusal(folder / name, error, waited=waited) from error
     except OSError as error:
-        refusal = _refusal_by_system(database.parent, error)
+        refusal = _refusal_by_system(folder, error)
         if refusal is None:
             raise
         raise refusal from error
@@ -85,11 +69,12 @@ def _refusal(database: Path, error: sqlite3.DatabaseError, *, waited: float) -> 
         return IndexBusy(
             f"another process has been writing to {folder} for {waited:g} s: wait until it is done and try again"
         )
-    if not os.access(folder, os.W_OK) and _is_wal(database):
-        return IndexUnusable(
-            f"{folder} is an index of an older version, which cannot be read where nothing can be written: "
-            "run `nsh index info` once where the folder can be written, it converts the index"
-        )
+    if (
+        kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        and not os.access(folder, os.W_OK)
+        and _is_wal(database)
+    ):
+        return outdated(folder)
     if exact in _LOCKS_FAIL or kind in _LOCKS_FAIL:
         return _misplaced(folder, f"locks fail there ({error})")
     if kind == sqlite3.SQLITE_FULL:
@@ -123,11 +108,23 @@ def _kind(error: sqlite3.Error) -> int:
 
 
 def _is_wal(path: Path) -> bool:
+    """Whether a database has a write-ahead log, as those of an older version of this project.
+
+    Closing the file ends all locks of this process on it (https://sqlite.org/howtocorrupt.html, 2.2): call this only
+    where nothing can be written.
+    """
     try:
         with path.open("rb") as file:
             return file.read(20)[18:] == _WAL
     except OSError:
         return False
+
+
+def outdated(folder: Path) -> IndexUnusable:
+    """The error for an index of an older version of this project."""
+    return IndexUnusable(
+        f"{folder} is an index of an older version: `nsh index upgrade {folder} --encoder encoder.onnx` converts it"
+    )
 
 
 def damaged(folder: Path, finding: str) -> IndexDamaged:

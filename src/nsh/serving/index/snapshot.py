@@ -1,15 +1,14 @@
-"""One version of an index: its codes, mapped from its files, and searches in them.
+"""One version of an index, opened: searches in its codes, and look-ups of its ids and metadata.
 
-The codes do not change while others write. Ids and metadata are in the database, which has only the newest version: a
-look-up for an older version raises `Superseded`, and the caller asks a newer snapshot. Threads may share a snapshot.
+The codes are in memory and do not change. Ids and metadata are in the database, which has only the newest version: a
+look-up in a block that was changed since raises `Superseded`, and the caller asks a newer snapshot. Threads may share
+a snapshot.
 """
 
 import sqlite3
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,15 @@ from numpy.typing import NDArray
 from nsh.core.codes import binarize, check_codes, code_bytes, pack
 from nsh.core.reranking import rerank, shortlist_length
 from nsh.errors import CodesError, UnknownItem
-from nsh.serving.index import snapshot_files, sqlite
-from nsh.serving.index.checks import whole
-from nsh.serving.index.exact import Found, nearest, within
-from nsh.serving.index.refusals import damaged
+from nsh.serving.index import blocks, items, schema
+from nsh.serving.index.checks import check_filter, whole
+from nsh.serving.index.database import Database
+from nsh.serving.index.exact import Found
+from nsh.serving.index.loaded import Loaded
+from nsh.serving.index.rows import Rows
+from nsh.serving.index.selection import Selections, Superseded, check_unchanged, column_is, id_begins
 
-_ATTEMPTS = 3  # each fails only if two versions were written between two statements
-_FILTERS_KEPT = 8
+_FILTERS_KEPT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +55,33 @@ class ScoredHit(NamedTuple):
 
 @dataclass(eq=False)
 class Snapshot:
-    """An opened version. Methods that read the database raise `sqlite.Superseded` once there is a newer version."""
+    """An opened version. Methods that read the database raise `Superseded` once what they need was changed."""
 
-    database: sqlite.Database
-    settings: dict[str, str]
-    version: sqlite.Version
-    rows: snapshot_files.Rows
-    lists: Any  # the approximate backend, or None
+    database: Database
+    settings: schema.Settings
+    loaded: Loaded
+    selections: Selections
     threads: int  # threads that a search of several codes may use
-    _selected: dict[Filter, NDArray[np.int64]] = field(default_factory=dict)
+    _selected: dict[Filter, Rows] = field(default_factory=dict)
 
     @property
     def bits(self) -> int:
         """Bits of every code."""
-        return int(self.settings["bits"])
+        return self.settings.bits
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+        return self.settings.version
+
+    def __len__(self) -> int:
+        return self.settings.items
 
     def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
         """As `Index.search`."""
         k = whole("k", k, least=1)
         check_codes(codes, bits=self.bits)
-        rows = self.select(where)
-        exact = rows is not None or self.lists is None
-        return self._hits(self._nearest(codes, k=k, rows=rows) if exact else self._approximate(codes, k=k))
+        return self._hits(self.select(where).search(codes, radius=None, limit=k, threads=self.threads))
 
     def search_radius(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
@@ -84,26 +90,22 @@ class Snapshot:
         radius = min(whole("radius", radius, least=0), self.bits)
         limit = None if limit is None else whole("limit", limit, least=1)
         check_codes(codes, bits=self.bits)
-        found = self._within(codes, radius=radius, rows=self.select(where))
-        return self._hits((keys[:limit], distances[:limit]) for keys, distances in found)
+        return self._hits(self.select(where).search(codes, radius=radius, limit=limit, threads=self.threads))
 
     def search_reranked(
         self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
     ) -> list[list[ScoredHit]]:
         """As `Index.search_reranked`."""
-        k, codes, rows = whole("k", k, least=1), pack(binarize(logits)), self.select(where)
+        k, codes = whole("k", k, least=1), pack(binarize(logits))
         if logits.shape[1] != self.bits:
             raise CodesError(
                 f"found {logits.shape[1]} logits a query, the codes have {self.bits} bits: use one encoder"
             )
-        length = shortlist_length(k)
-        if radius is None:
-            found = self._nearest(codes, k=length, rows=rows)
-        else:
-            found = self._within(codes, radius=min(whole("radius", radius, least=0), self.bits), rows=rows)
-        return self._best([(keys[:length], distances[:length]) for keys, distances in found], logits, k=k)
+        radius = None if radius is None else min(whole("radius", radius, least=0), self.bits)
+        rows, limit = self.select(where), shortlist_length(k)
+        return self._best(rows.search(codes, radius=radius, limit=limit, threads=self.threads), logits, k=k)
 
-    def _best(self, shortlists: Iterable[Found], logits: NDArray[np.floating[Any]], *, k: int) -> list[list[ScoredHit]]:
+    def _best(self, shortlists: Sequence[Found], logits: NDArray[np.floating[Any]], *, k: int) -> list[list[ScoredHit]]:
         """The k best of each query's shortlist."""
         best, scores = list[Found](), list[list[float]]()
         for (keys, distances), query in zip(shortlists, logits, strict=True):
@@ -117,145 +119,116 @@ class Snapshot:
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """As `Index.code_of`."""
-        with self._reading() as connection:
-            keys = sqlite.keys_of(connection, [id])
-        if not keys:
-            raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
-        code: NDArray[np.uint8] = self._codes_of(np.array([keys[id]]))[0]
+        with self.database.reading() as connection:
+            found = items.by_id(connection, [id])
+            if not found:
+                self._check_newest(connection)
+                raise UnknownItem(f"the index has no item {id!r}: look at its ids, they are those of `nsh encode`")
+            self._check_unchanged(connection, [found[id].key])
+        code: NDArray[np.uint8] = self._codes_of(np.array([found[id].key]))[0]
         return code
 
     def columns(self) -> list[str]:
         """The names of the metadata columns."""
-        with self._reading() as connection:
-            return sqlite.columns(connection)
+        with self.database.reading() as connection:
+            self._check_newest(connection)
+            return items.columns(connection)
 
-    def check(self) -> None:
-        """Check the whole database, and compare its items with the codes.
-
-        Raises:
-            IndexDamaged: a part is not what was written.
-        """
-        with self._reading() as connection:
-            sqlite.check(connection, self.database.folder)
-            keys = sqlite.select_keys(connection, id_prefix=None, column=None, value=None)
-        if not np.array_equal(keys, self.rows.keys):
-            raise damaged(
-                self.database.folder, f"{len(keys)} ids and {len(self.rows.keys)} codes do not belong together"
-            )
-
-    def select(self, where: Filter | None) -> NDArray[np.int64] | None:
-        """The rows that match the filter, ascending; None: all rows.
+    def select(self, where: Filter | None) -> Rows:
+        """The rows that match the filter.
 
         Raises:
             CodesError: a column without a value or the reverse, or no item has the column.
         """
         if where is None or where == Filter():
-            return None
+            return self.loaded.rows
         rows = self._selected.get(where)
         if rows is None:
-            rows = np.searchsorted(self.rows.keys, self._select_keys(where))
+            rows = self._select(where)
             if len(self._selected) >= _FILTERS_KEPT:
                 self._selected.clear()
             self._selected[where] = rows
         return rows
 
-    def _select_keys(self, where: Filter) -> NDArray[np.int64]:
-        if (where.column is None) != (where.value is None):
+    def _select(self, where: Filter) -> Rows:
+        check_filter([text for text in (where.id_prefix, where.column, where.value) if text is not None])
+        rows, conditions = self.loaded.rows, []
+        if where.column is not None or where.value is not None:
+            column, value = self._check_pair(where)
+            conditions.append(column_is(column, value))
+        if where.id_prefix:
+            conditions.append(id_begins(where.id_prefix))
+        for condition in conditions:
+            arrays = rows.base.keys, rows.delta.keys
+            rows = rows.select(*self.selections.match(condition, *arrays, versions=self.loaded.versions))
+        return rows
+
+    def _check_pair(self, where: Filter) -> tuple[str, str]:
+        if where.column is None or where.value is None:
             raise CodesError("a filter by metadata needs a column and a value: give both")
-        with self._reading() as connection:
-            if where.column is not None and where.column not in (known := sqlite.columns(connection)):
-                there = f"there are {', '.join(known)}" if known else "no item has metadata"
-                raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
-            return sqlite.select_keys(connection, id_prefix=where.id_prefix, column=where.column, value=where.value)
+        if where.column not in (known := self.columns()):
+            there = f"there are {', '.join(known)}" if known else "no item has metadata"
+            raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
+        return where.column, where.value
 
-    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        return self.database.reading(self.version.number)
+    def _check_newest(self, connection: sqlite3.Connection) -> None:
+        if schema.read_version(connection) != self.version:
+            raise Superseded
 
-    def _approximate(self, codes: NDArray[np.uint8], *, k: int) -> list[Found]:
-        from nsh.serving.index import approximate
-
-        least, probes = min(k, len(self.rows.keys)), int(self.settings["approximate_probes"])
-        found = approximate.search(self.lists, codes, k=least, probes=probes, threads=self.threads)
-        missing = [row for row, one in enumerate(found) if one is None]
-        exact = iter(self._nearest(codes[missing], k=k, rows=None))
-        return [next(exact) if one is None else one for one in found]
-
-    def _nearest(self, query: NDArray[np.uint8], *, k: int, rows: NDArray[np.int64] | None) -> list[Found]:
-        """Keys and distances of the k nearest of `rows`, by an exact search, in the order of (distance, key)."""
-        found = nearest(query, self._codes(rows), k=k, threads=self.threads)
-        return [(self._keys(rows, places), distances) for places, distances in found]
-
-    def _within(self, query: NDArray[np.uint8], *, radius: int, rows: NDArray[np.int64] | None) -> list[Found]:
-        """Keys and distances of the `rows` within the radius, in the order of (distance, key)."""
-        found = within(query, self._codes(rows), radius=radius, threads=self.threads)
-        return [(self._keys(rows, places), distances) for places, distances in found]
-
-    def _codes(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint8]:
-        return self.rows.codes if rows is None else self.rows.codes[rows]
+    def _check_unchanged(self, connection: sqlite3.Connection, keys: Sequence[int]) -> None:
+        """Make sure that items are as they were in this version."""
+        numbers = {blocks.number_of(key) for key in keys}
+        if not numbers <= self.loaded.versions.keys():
+            raise Superseded
+        check_unchanged(connection, {number: self.loaded.versions[number] for number in numbers})
 
     def _codes_of(self, keys: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """A copy of the codes of existing keys."""
-        codes: NDArray[np.uint8] = self.rows.codes[np.searchsorted(self.rows.keys, keys)]
+        """A copy of the codes of items, uint8 [n, bytes]."""
+        codes = self.loaded.rows.find_codes(keys)
+        if codes is None:
+            raise sqlite3.DatabaseError("a code is missing")
         return codes
 
-    def _keys(self, rows: NDArray[np.int64] | None, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.rows.keys[places if rows is None else rows[places]]
-
-    def _hits(self, found: Iterable[Found]) -> list[list[Hit]]:
+    def _hits(self, found: Sequence[Found]) -> list[list[Hit]]:
         """The hits: ids and metadata of the found keys."""
-        found = [(keys.tolist(), distances.tolist()) for keys, distances in found]
-        wanted = {key for keys, _ in found for key in keys}
-        with self._reading() as connection:
-            described = sqlite.describe(connection, list(wanted))
+        pairs = [(keys.tolist(), distances.tolist()) for keys, distances in found]
+        wanted = list({key for keys, _ in pairs for key in keys})
+        with self.database.reading() as connection:
+            self._check_unchanged(connection, wanted)
+            described = items.by_key(connection, wanted)
         return [
             [
-                Hit(described[key][0], distance, dict(described[key][1]))
+                Hit(described[key].id, distance, dict(described[key].metadata))
                 for key, distance in zip(keys, distances, strict=True)
             ]
-            for keys, distances in found
+            for keys, distances in pairs
         ]
 
+    def newer(self) -> Self:
+        """The newest version; this one if there is no newer.
 
-def open_snapshot(database: sqlite.Database, *, threads: int) -> Snapshot:
-    """Open the newest complete version.
+        Raises:
+            IndexUnusable: the index can no longer be read.
+        """
+        width = code_bytes(self.bits)
+        with self.database.reading() as connection:
+            if schema.read_version(connection) == self.version:
+                return self
+            settings = schema.read_settings(connection, self.database.folder)
+            changed = list(blocks.read_changed(connection, since=self.version, width=width))
+            loaded = self.loaded.after(changed, items=settings.items)
+        return type(self)(self.database, settings, loaded, self.selections, self.threads)
+
+
+def open_snapshot(database: Database, *, threads: int) -> Snapshot:
+    """Open the newest version.
 
     Raises:
-        IndexUnusable: the index is damaged or cannot be read.
-        CodesError: its schema is one that this version does not read.
+        IndexUnusable: the index is damaged, cannot be read, or is another version's of this project.
     """
-    for _ in range(_ATTEMPTS):
-        with database.reading() as connection:
-            settings, version = _settings(connection, database.folder), sqlite.current(connection)
-        with suppress(FileNotFoundError):  # two newer versions were written meanwhile
-            return _open(database, settings, version, threads=threads)
-    with database.reading() as connection:  # no change is committed meanwhile
-        settings, version = _settings(connection, database.folder), sqlite.current(connection)
-        return _open(database, settings, version, threads=threads)
-
-
-def _settings(connection: sqlite3.Connection, folder: Path) -> dict[str, str]:
-    settings = sqlite.settings(connection)
-    schema = settings.get("schema")
-    if schema != str(sqlite.SCHEMA):
-        raise CodesError(f"{folder} has schema {schema}, this version reads {sqlite.SCHEMA}: build it again")
-    if not settings.get("bits", "").isdecimal() or "encoder_identity" not in settings:
-        raise damaged(folder, f"{sqlite.FILE} lacks settings")
-    return settings
-
-
-def _open(database: sqlite.Database, settings: dict[str, str], version: sqlite.Version, *, threads: int) -> Snapshot:
-    rows = snapshot_files.read(database.folder, version)
-    if rows.codes.shape != (version.items, code_bytes(int(settings["bits"]))) or rows.keys.shape != (version.items,):
-        raise damaged(database.folder, f"{version.items} items, codes {list(rows.codes.shape)}")
-    return Snapshot(database, settings, version, rows, read_lists(database.folder, version), threads)
-
-
-def read_lists(folder: Path, version: sqlite.Version) -> Any:
-    """The approximate backend of a version, or None."""
-    if version.lists_sha256 is None:
-        return None
-    from nsh.serving.index import approximate
-
-    path = snapshot_files.lists_path(folder, version.number)
-    snapshot_files.check_file(folder, path, sha256=version.lists_sha256)
-    return approximate.from_bytes(np.fromfile(path, np.uint8))
+    with database.reading() as connection:
+        settings = schema.read_settings(connection, database.folder)
+        width = code_bytes(settings.bits)
+        read = blocks.read_changed(connection, since=-1, width=width)
+        loaded = Loaded.read(read, items=settings.items, width=width)
+    return Snapshot(database, settings, loaded, Selections(database), threads)

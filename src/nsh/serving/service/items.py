@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from nsh.errors import CodesError, IndexUnusable, UnreadableImage
+from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.problems import Problem
 from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of
@@ -113,7 +113,9 @@ async def _change(service: Service, change: Callable[[], None]) -> None:
         await get_running_loop().run_in_executor(service.writers, change)
     except IndexUnusable:  # the application's handler answers it
         raise
-    except CodesError as error:  # an id is not allowed, or another writer has removed the item
+    except UnknownItem as error:  # another writer has just removed it
+        raise Problem("not-found", str(error)) from error
+    except CodesError as error:  # an id is not allowed
         raise Problem("conflict", str(error)) from error
 
 

@@ -48,7 +48,7 @@ class Library:
         self._metrics = metrics
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
-        self._index = Index.open(folder, readonly=True)
+        self._index = Index.open(folder)
         if self._index.encoder_identity != encoder.identity:
             raise CodesError(
                 f"the index {folder} holds codes of encoder {self._index.encoder_identity[:12]}, the encoder given is "
@@ -92,7 +92,7 @@ class Library:
                 (hits,) = snapshot.search(code[None], k=k, where=where)
             else:
                 (hits,) = snapshot.search_radius(code[None], radius=radius, where=where, limit=k)
-            return Found(snapshot.version.number, code, hits)
+            return Found(snapshot.version, code, hits)
 
         return self._index.read(ask)
 
@@ -107,7 +107,7 @@ class Library:
 
         def ask(snapshot: Snapshot) -> Found:
             (hits,) = snapshot.search_reranked(logits[None], k=k, radius=radius, where=where)
-            return Found(snapshot.version.number, pack(binarize(logits[None]))[0], hits)
+            return Found(snapshot.version, pack(binarize(logits[None]))[0], hits)
 
         return self._index.read(ask)
 
@@ -127,11 +127,11 @@ class Library:
     ) -> None:
         """Add or update items."""
         identity = self.encoder_identity
-        self._write(lambda index: index.add(ids, codes, metadata=metadata, encoder_identity=identity))
+        self._write(lambda: self._index.add(ids, codes, metadata=metadata, encoder_identity=identity))
 
     def remove(self, id: str) -> None:
         """Remove an existing item."""
-        self._write(lambda index: index.remove([id]))
+        self._write(lambda: self._index.remove([id]))
 
     def refresh(self) -> None:
         """Search the newest complete version from now on."""
@@ -141,10 +141,10 @@ class Library:
         if self.fault and self._free() > self._free_when_full + FREED_BYTES:
             self.fault = ""
 
-    def _write(self, change: Callable[[Index], Any]) -> None:
+    def _write(self, change: Callable[[], Any]) -> None:
         with self._writing:
             try:
-                change(Index.open(self._folder))
+                change()
             except IndexFull as error:
                 self.fault, self._free_when_full = str(error), self._free()
                 raise

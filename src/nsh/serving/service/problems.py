@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from nsh.errors import IndexBusy, IndexDamaged, IndexFull, IndexReadOnly, IndexUnusable
+from nsh.errors import (
+    IndexBusy,
+    IndexDamaged,
+    IndexFull,
+    IndexMisplaced,
+    IndexMissing,
+    IndexReadOnly,
+    IndexUnusable,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
@@ -51,6 +59,9 @@ _HEADERS = {
 }
 
 _OF_THE_INDEX: dict[type[IndexUnusable], str] = {
+    IndexUnusable: "not-ready",
+    IndexMissing: "not-ready",
+    IndexMisplaced: "not-ready",
     IndexBusy: "busy",
     IndexDamaged: "damaged",
     IndexFull: "disk-full",
@@ -75,7 +86,7 @@ class Problem(Exception):
 
 def problem_of(error: IndexUnusable) -> Problem:
     """The problem for an index that cannot be read or changed."""
-    return Problem(_OF_THE_INDEX.get(type(error), "not-ready"), str(error))
+    return Problem(_OF_THE_INDEX[type(error)], str(error))
 
 
 def respond(problem: Problem, *, request_id: str, headers: Mapping[str, str] | None = None) -> Response:
