@@ -75,6 +75,10 @@ OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIB
 test-portable: setup  ## Run the tests as on an old CPU that is busy, for those who change numeric code
 	for core in 1 2; do python -c 'while True: pass' & done; trap 'kill $$(jobs -p)' EXIT; $(OLD_CPU) $(PYTEST)
 
+.PHONY: test-crash
+test-crash: setup  ## Kill commands and services that change an index, a hundred times; takes minutes
+	OMP_NUM_THREADS=1 pytest -s tests/serving/crash.py
+
 # The environment that a server has, with what tests need besides: no torch, no onnx, no mlflow, no dvc.
 .PHONY: test-serve
 test-serve: $(SERVE_VENV)/.ready  ## Run production's tests where there is no torch
