@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--loop", choices=LOOPS, help="run one bare loop over --photos, as the benchmark itself does")
     arguments = parser.parse_args()
     if arguments.loop:
-        return run_loop(arguments.loop, arguments.model, arguments.photos, threads=arguments.threads)
+        return open_loop(arguments.loop, arguments.model, arguments.photos, threads=arguments.threads)()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         model = arguments.model or make_encoder(folder / "encoder.onnx")
@@ -99,13 +99,14 @@ def make_contenders(model: Path, folder: Path, *, threads: int) -> dict[str, Cal
     return contenders
 
 
-def run_loop(loop: str, model: Path, folder: Path, *, threads: int) -> None:
-    """One bare loop in this process."""
+def open_loop(loop: str, model: Path, folder: Path, *, threads: int) -> Callable[[], None]:
+    """One bare loop, ready to run in this process."""
     contract = Encoder(model, threads=1).contract
     session = open_session(model, threads=threads if loop == "pool-all" else 1)
     read = decode_whole if loop == WHOLE else load_input  # as the encoder does
     decode = partial(read, size=contract.image_size, resample=contract.resample)
-    (in_own if loop in ("own", WHOLE) else in_pool)(sorted(folder.iterdir()), session, decode=decode, threads=threads)
+    run = in_own if loop in ("own", WHOLE) else in_pool
+    return partial(run, sorted(folder.iterdir()), session, decode=decode, threads=threads)
 
 
 def decode_whole(path: Path, *, size: int, resample: str) -> NDArray[np.uint8]:
@@ -241,7 +242,7 @@ def show(costs: dict[str, list[Cost]], few: Cost, arguments: argparse.Namespace)
 
 
 def show_scales(model: Path, folder: Path, *, threads: int, rounds: int) -> None:
-    """Print how many times as many images a second `own` encodes as `whole` does, without imports."""
+    """Print how many times as many images a second `own` encodes as `whole` does."""
     reduced, whole = (
         np.array(costs) for costs in zip(*(time_scales(model, folder, threads) for _ in range(rounds)), strict=True)
     )
@@ -253,8 +254,9 @@ def time_scales(model: Path, folder: Path, threads: int) -> list[tuple[float, fl
     """Seconds of wall and of CPU time of `own` and of `whole`."""
     times = []
     for loop in ("own", WHOLE):
+        run = open_loop(loop, model, folder, threads=threads)
         wall, cpu = time.perf_counter(), time.process_time()
-        run_loop(loop, model, folder, threads=threads)
+        run()
         times.append((time.perf_counter() - wall, time.process_time() - cpu))
     return times
 
