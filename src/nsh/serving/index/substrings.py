@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 _WIDEST = 22  # bits of a substring: the places of 2**22 values are 16 MiB
 _SAMPLE = 16_384  # codes from which the correlations of bits are computed
 _CHUNK = 65_536  # codes whose bits are unpacked at once
+_PREPARED_RADII = 7  # radii from 0 whose masks are made with the tables, some 20 ms each, so that no search waits
 
 _HIGH = np.uint64(32)
 
@@ -80,6 +81,8 @@ def build(codes: NDArray[np.uint8]) -> Tables:
     """Tables of the codes, uint8 [n, bytes], 0 < n < 2**32; no table if all codes of a sample are equal."""
     columns = choose_columns(codes)
     count, width = columns.shape
+    for radius in range(_PREPARED_RADII):
+        masks(width, radius)
     starts = np.empty((count, (1 << width) + 1), np.uint32)
     rows = np.empty((count, len(codes)), np.uint32)
     firsts = np.arange(starts.shape[1], dtype=np.uint64) << _HIGH
