@@ -51,7 +51,7 @@ class MultiIndex:
         return self._tables.nbytes if self._tables else 0
 
     def prepare(self) -> None:
-        """Make the tables now: about 0.5 s for a million codes of 64 bits, with 8 bytes more for each code meanwhile."""
+        """Make the tables now: 0.5 s for a million codes of 64 bits, with 8 bytes more for each code meanwhile."""
         self._tables = build(self.codes)
 
     def nearest(self, query: NDArray[np.uint8], *, k: int, threads: int = 1) -> list[Found]:
