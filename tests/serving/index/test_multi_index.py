@@ -72,15 +72,22 @@ def test_nearest_is_rank(search, k, costly, threads):
     assert index.proved + index.scanned == len(query)
 
 
-@given(search=searches(), radius=st.integers(0, 40) | st.integers(0, 512), costly=st.booleans())
+@given(
+    search=searches(),
+    radius=st.integers(0, 40) | st.integers(0, 512),
+    limit=st.none() | st.integers(1, 450),
+    costly=st.booleans(),
+)
 @settings(max_examples=100, deadline=None)
-def test_within_is_within(search, radius, costly):
+def test_within_is_within(search, radius, limit, costly):
     query, gallery = search
     index = MultiIndex(gallery)
     index.prepare()
     with pytest.MonkeyPatch.context() as patched:
         _set(patched, CHEAP | ({proof: {"_LEAST_BATCH": 1}} if costly else {}))
-        check(index.within(query, radius=radius), hamming.within(query, gallery, radius=radius))
+        found = index.within(query, radius=radius, limit=limit)
+    expected = hamming.within(query, gallery, radius=radius)
+    check(found, [(rows[:limit], distances[:limit]) for rows, distances in expected])
     assert index.proved + index.scanned == len(query)
 
 

@@ -65,10 +65,16 @@ class MultiIndex:
         prove = partial(proof.prove, k=min(k, len(self.codes)), radius=8 * query.shape[1])
         return self._search(query, prove, partial(exact.nearest, k=k, threads=threads))
 
-    def within(self, query: NDArray[np.uint8], *, radius: int, threads: int = 1) -> list[Found]:
-        """The rows at a distance <= `radius` (inclusive, >= 0) of each query, as `exact.within`; see `nearest`."""
-        prove = partial(proof.prove, k=None, radius=radius)
-        return self._search(query, prove, partial(exact.within, radius=radius, threads=threads))
+    def within(
+        self, query: NDArray[np.uint8], *, radius: int, limit: int | None = None, threads: int = 1
+    ) -> list[Found]:
+        """The rows at a distance <= `radius` (inclusive, >= 0) of each query, as `exact.within`; see `nearest`.
+
+        With a `limit` >= 1, the first of them.
+        """
+        prove = partial(proof.prove, k=limit, radius=radius)
+        found = self._search(query, prove, partial(exact.within, radius=radius, threads=threads))
+        return [(rows[:limit], distances[:limit]) for rows, distances in found]
 
     def _search(self, query: NDArray[np.uint8], prove: Proof, scan: Scan) -> list[Found]:
         """Prove the answers that can be proved; answer all other queries in one scan."""

@@ -94,7 +94,7 @@ class _Search:
 
     def finish(self) -> bool:
         """Look at all that completes the answer, unless a scan costs less; whether the answer is complete."""
-        if self._k is not None and len(self._best) < self._k:
+        if self._bound >= 8 * self._query.nbytes:  # fewer than k rows are found: nothing says how far to look
             return False
         self._plan(len(self._words) - self._spent)
         if self._reach + len(self._planned) <= self._bound or self._spent + self._price > len(self._words):
