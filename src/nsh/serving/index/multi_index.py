@@ -73,8 +73,7 @@ class MultiIndex:
         With a `limit` >= 1, the first of them.
         """
         prove = partial(proof.prove, k=limit, radius=radius)
-        found = self._search(query, prove, partial(exact.within, radius=radius, threads=threads))
-        return [(rows[:limit], distances[:limit]) for rows, distances in found]
+        return self._search(query, prove, partial(exact.within, radius=radius, limit=limit, threads=threads))
 
     def _search(self, query: NDArray[np.uint8], prove: Proof, scan: Scan) -> list[Found]:
         """Prove the answers that can be proved; answer all other queries in one scan."""

@@ -11,7 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.serving.index.exact import Found, in_order, nearest, within
+from nsh.serving.index.exact import Found, in_order, nearest
+from nsh.serving.index.multi_index import MultiIndex
 
 SPARSE = 8
 """A selection of fewer rows than one in this many is copied; a larger one is a mask over the base."""
@@ -33,8 +34,13 @@ class Part:
     def ask(self, query: NDArray[np.uint8], *, radius: int | None, limit: int | None, threads: int) -> list[Found]:
         """Rows and distances of the nearest `limit` rows of each query, or of those within `radius`."""
         if radius is None:
-            return nearest(query, self.codes, k=len(self) if limit is None else limit, threads=threads)
-        return within(query, self.codes, radius=radius, limit=limit, threads=threads)
+            return self._searched.nearest(query, k=len(self) if limit is None else limit, threads=threads)
+        return self._searched.within(query, radius=radius, limit=limit, threads=threads)
+
+    @cached_property
+    def _searched(self) -> MultiIndex:
+        """The codes, with tables if they are searched many times: a base is shared by many versions."""
+        return MultiIndex(self.codes)
 
     def take(self, chosen: NDArray[np.bool_]) -> "Part":
         """A copy of some rows, given as a mask bool [n]."""
