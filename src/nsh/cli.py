@@ -60,7 +60,11 @@ app.command("serve")(serve)
 app.command("health")(health)
 
 PROJECT = Path()  # every command runs in the project's folder
-EXTRAS = {"onnxruntime": "serve", "faiss": "serve", "fastapi": "serve", "uvicorn": "serve", "mlflow": "ops"}
+EXTRAS = {
+    **dict.fromkeys(("onnxruntime", "faiss", "fastapi", "uvicorn"), "serve"),
+    "mlflow": "ops",
+    "ray": "ray",
+}
 """Packages that need an extra, and the extra."""
 BROUGHT_BY = {"yaml": "mlflow"}
 """A package whose import fails first, and the package that installs it."""

@@ -17,6 +17,7 @@
     │       ├── IndexDamaged     it is not what was written
     │       ├── IndexFull        the disk is full
     │       └── IndexMisplaced   its file system cannot hold an index
+    ├── ClusterError         machines that should work together do not answer, do not fit, or were lost
     └── TrackingError        MLflow cannot record or find the result
 
 A message says what was found, what was allowed, and what to do.
@@ -89,6 +90,10 @@ class IndexFull(IndexUnusable):
 
 class IndexMisplaced(IndexUnusable):
     """The index is on a file system without reliable locks."""
+
+
+class ClusterError(NshError):
+    """Machines that should work together do not answer, do not fit together, or were lost."""
 
 
 class TrackingError(NshError):

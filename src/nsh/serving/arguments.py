@@ -18,6 +18,7 @@ from typing import BinaryIO
 from nsh.core.image_files import NO_IMAGE, SUFFIXES, Exclude, describe, is_image, is_utf8, walk
 from nsh.core.names import find_path, read_list
 from nsh.errors import ConfigError, DataError
+from nsh.serving.sources import Files
 from nsh.system.fetch import download
 from nsh.system.files import expand_home
 from nsh.system.progress import Progress, no_progress
@@ -42,9 +43,22 @@ class ImageList:
     ids: list[str]
     left_out: Counter[str]  # files that were left out, by reason
 
+    @property
+    def source(self) -> Files:
+        """Reads the images."""
+        return Files(self.root)
+
     def path(self, image_id: str) -> Path:
         """The path of an image."""
         return self.root / image_id
+
+    def any_below(self, folder: Path) -> bool:
+        """Whether one of the images is in `folder` or below it."""
+        here, root = folder.resolve(), self.root.resolve()
+        if not here.is_relative_to(root):
+            return False
+        prefix = "" if here == root else here.relative_to(root).as_posix() + "/"
+        return any(image_id.startswith(prefix) for image_id in self.ids)
 
 
 def list_images(

@@ -8,16 +8,11 @@ shares, threads, interruptions or order. Does not know how files were found or h
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-
-from nsh.core.codes import code_bytes
 from nsh.core.codes_writer import CodesWriter, locked
 from nsh.core.former_codes import set_aside
 from nsh.core.manifest import (
@@ -33,17 +28,14 @@ from nsh.core.manifest import (
 )
 from nsh.errors import ConfigError, DataError
 from nsh.serving.arguments import ImageList
-from nsh.serving.by_content import EncodedImage, State, cut_batches, encode_batch
+from nsh.serving.by_content import STATES, Shard, State
 from nsh.serving.encoder import BATCH, Encoder
+from nsh.serving.shards import ShardEncoder
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
-from nsh.system.threads import map_ordered
 
 SHARD_ROWS = 4096
 """Images in a shard: what an interrupted run may lose."""
-
-AHEAD = 4
-"""Batches in work or waiting for each thread, so that threads stay busy while one of them is slow."""
 
 ERRORS = "errors.jsonl"
 """In a complete folder, one line for each image without a code: id and error. Missing if there is none."""
@@ -73,6 +65,17 @@ class Share:
         return shard % self.of == self.number - 1
 
 
+WHOLE = Share()
+
+
+class Job(NamedTuple):
+    """What a run has to do: the shards of its share, in a folder of codes that it has begun."""
+
+    writer: CodesWriter
+    shards: list[Shard]
+    gone: int  # images that were in the folder and are not among the images
+
+
 @dataclass(frozen=True)
 class Summary:
     """The result of a run. Counts are of this share's images, except `gone`; errors are in the order of ids."""
@@ -92,7 +95,7 @@ def encode_files(
     images: ImageList,
     *,
     out: Path,
-    share: Share = Share(),
+    share: Share = WHOLE,
     batch: int = BATCH,
     progress: Progress = no_progress,
 ) -> Summary:
@@ -114,37 +117,33 @@ def encode_files(
         ConfigError: `out` cannot be made.
         DataError: no image at all could be decoded, or `out` is among the images.
     """
-    refuse_beside_images(out, images)
-    writer, gone = _open_writer(encoder, images, out=out, share=share)
-    shards = [shard for shard in range(writer.plan.shards) if share.takes(shard)]
-    total, states = sum(len(writer.plan.rows(shard)) for shard in shards), Counter[State]()
-    with ThreadPoolExecutor(encoder.threads, thread_name_prefix="encode") as pool:
-        batches = cut_batches(writer, images, shards, length=batch)
-        ahead = AHEAD * encoder.threads
-        results = map_ordered(pool, lambda work: encode_batch(encoder, images, work), batches, ahead=ahead)
-        encoded = iter(progress(chain.from_iterable(results), desc="encode", total=total))
-        for shard in shards:
-            done = list(islice(encoded, len(writer.plan.rows(shard))))
-            _write(writer, shard, done)
-            states.update(one.state for one in done)
-    complete = _complete(writer)
-    errors = [entry for shard in shards for entry in _failed(writer, shard)]
-    counts = {"kept": states["kept"], "new": states["new"], "changed": states["changed"], "gone": gone}
-    return Summary(total, total - len(errors), **counts, errors=errors, complete=complete)
+    job = begin(encoder, images, out=out, share=share)
+    work = ShardEncoder(encoder, images.source, job.writer, batch=batch)
+    return finish(job, work.encode(job.shards, progress=progress))
 
 
-def refuse_beside_images(out: Path, images: ImageList) -> None:
-    """Make sure that no file is written among the images.
-
-    Raises:
-        DataError: an image is in `out` or below it.
-    """
-    here, root = out.resolve(), images.root.resolve()
-    if not here.is_relative_to(root):
-        return
-    folder = "" if here == root else here.relative_to(root).as_posix() + "/"
-    if any(image_id.startswith(folder) for image_id in images.ids):
+def begin(encoder: Encoder, images: ImageList, *, out: Path, share: Share = WHOLE) -> Job:
+    """Begin or continue the codes of `images` in `out`; arguments and errors are those of `encode_files`."""
+    if images.any_below(out):
         raise DataError(f"{out} holds images that are to be encoded: nothing is written beside images, name another")
+    writer, gone = _open_writer(encoder, images, out=out, share=share)
+    numbers = [number for number in range(writer.plan.shards) if share.takes(number)]
+    shards = [Shard(number, [images.ids[row] for row in writer.plan.rows(number)]) for number in numbers]
+    return Job(writer, shards, gone)
+
+
+def finish(job: Job, states: Mapping[State, int]) -> Summary:
+    """Complete the folder if no shard is missing, and describe what was done to the shards of `job`.
+
+    Args:
+        job: all of its shards are written.
+        states: how many of its images are new, changed and kept.
+    """
+    complete = _complete(job.writer)
+    errors = [entry for shard in job.shards for entry in _failed(job.writer, shard.number)]
+    images = sum(len(shard.ids) for shard in job.shards)
+    counts = {state: states.get(state, 0) for state in STATES}
+    return Summary(images, images - len(errors), **counts, gone=job.gone, errors=errors, complete=complete)
 
 
 def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share) -> tuple[CodesWriter, int]:
@@ -172,12 +171,6 @@ def _shard_rows(out: Path, images: int, share: Share) -> int:
             found = read_document(out / name).get("shard_rows")
             return found if isinstance(found, int) and found > 0 else SHARD_ROWS
     return min(SHARD_ROWS, -(-images // share.of))
-
-
-def _write(writer: CodesWriter, shard: int, encoded: list[EncodedImage]) -> None:
-    codes = [one.code for one in encoded if one.code is not None]
-    nothing = np.empty((0, code_bytes(writer.plan.bits)), np.uint8)
-    writer.write(shard, [one.entry for one in encoded], np.stack(codes) if codes else nothing)
 
 
 def _complete(writer: CodesWriter) -> bool:

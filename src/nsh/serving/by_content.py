@@ -5,26 +5,29 @@ and size. Does not know how shards are written.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes_writer import CodesWriter
 from nsh.core.former_codes import FormerCodes, Known
 from nsh.core.manifest import Entry
 from nsh.errors import UnreadableImage
-from nsh.serving.arguments import ImageList
 from nsh.serving.encoder import Encoder
+from nsh.serving.sources import Source
 from nsh.system.files import sha256_bytes
 
 State = Literal["kept", "new", "changed"]
+STATES: tuple[State, ...] = get_args(State)
 
-LARGEST = 1 << 30
-"""Bytes of the largest file that is read whole; a larger one has no digest and is decoded from its path every time."""
+
+class Shard(NamedTuple):
+    """A shard of a folder of codes: its number and the ids of its images, in order."""
+
+    number: int
+    ids: list[str]
 
 
 class EncodedImage(NamedTuple):
@@ -42,22 +45,20 @@ class Batch(NamedTuple):
     known: Known
 
 
-def cut_batches(writer: CodesWriter, images: ImageList, shards: Iterable[int], *, length: int) -> Iterator[Batch]:
+def cut_batches(former: FormerCodes, shards: Iterable[Shard], *, length: int) -> Iterator[Batch]:
     """Cut the images of the shards, in order, into batches of at most `length`."""
-    former = FormerCodes(writer.directory, bits=writer.plan.bits)
-    for shard in shards:
-        ids = [images.ids[row] for row in writer.plan.rows(shard)]
-        known = former.around(shard, ids[0], ids[-1])
+    for number, ids in shards:
+        known = former.around(number, ids[0], ids[-1])
         yield from (Batch(ids[start : start + length], known) for start in range(0, len(ids), length))
 
 
-def encode_batch(encoder: Encoder, images: ImageList, batch: Batch) -> list[EncodedImage]:
+def encode_batch(encoder: Encoder, source: Source, batch: Batch) -> list[EncodedImage]:
     """Encode the images without a known code. A file is read once: its digest and its code are of the same bytes."""
     codes, digests = batch.known.codes, list[str | None]()
 
     def read_unknown() -> Iterator[bytes | Path]:
         for name in batch.ids:
-            content = _read(images.path(name))
+            content = source.read(name)
             digests.append(sha256_bytes(content) if isinstance(content, bytes) else None)
             if digests[-1] not in codes:
                 yield content
@@ -76,11 +77,3 @@ def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: 
         entry = replace(entry, status="error", error=str(result))
     former = known.entries.get(entry.id)
     return EncodedImage(entry, code, "new" if former is None else "kept" if former == entry else "changed")
-
-
-def _read(path: Path) -> bytes | Path:
-    """The content of a file; its path if it cannot be read, so that the encoder reports the error."""
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would never end
-            return path.read_bytes()
-    return path

@@ -52,6 +52,8 @@ class Encoder:
     """An opened encoder file. Several threads may use it at once.
 
     Attributes:
+        path: of the file.
+        max_pixels: largest width x height of an image.
         contract: the file's metadata.
         dim: length of an embedding.
         device: "cpu" or "cuda": where it runs.
@@ -82,8 +84,8 @@ class Encoder:
                 its export, or it was made for another version of the preprocessing.
             ConfigError: `threads` is below 1, or the device is not available.
         """
-        path = Path(path)
-        self._max_pixels = max_pixels
+        path = self.path = Path(path)
+        self.max_pixels = max_pixels
         self.threads = cpu_quota() if threads is None else threads
         if self.threads < 1:
             raise ConfigError(f"found threads = {threads}: at least 1 is needed")
@@ -194,7 +196,7 @@ class Encoder:
         size, resample = self.contract.image_size, self.contract.resample
         try:
             with guard:
-                return load_input(source, size=size, resample=resample, max_pixels=self._max_pixels)
+                return load_input(source, size=size, resample=resample, max_pixels=self.max_pixels)
         except UnreadableImage as error:
             return error
 

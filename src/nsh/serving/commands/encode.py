@@ -1,13 +1,16 @@
 """`nsh encode`: images into a folder of codes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nsh.core.limits import MAX_PIXELS
+from nsh.errors import ConfigError
 
 if TYPE_CHECKING:
     from nsh.serving.bulk import Summary
@@ -58,11 +61,18 @@ def encode(
     shard: Annotated[
         str, typer.Option(metavar="i/N", help="Encode the i-th of N parts; run each part on any machine.")
     ] = "1/1",
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|HOST:PORT",
+            help="Encode on all machines of a Ray cluster, which share images and codes; local: here (extra ray).",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: CUDA if available.")] = "cpu",
     allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Use the CPU if CUDA is not available.")] = False,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Cores to use; if not given, all that this container may use."),
+        typer.Option(min=1, help="Cores to use, with --ray those of each actor; if not given, all, with --ray 4."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images in a batch of each thread.")] = 16,
     exclude: Excluded = None,
@@ -82,6 +92,7 @@ def encode(
 
         nsh encode photos --model encoder.onnx --out codes
         nsh encode photos --model encoder.onnx --out codes --shard 2/4
+        nsh encode photos --model encoder.onnx --out codes --ray 10.0.0.1:6379
         find /data -name '*.jpg' -print0 | nsh encode - --root /data --model encoder.onnx --out codes
 
     Exit code: 0 all encoded; 1 some images could not be decoded, the others are encoded; 2 standard error says why
@@ -89,7 +100,7 @@ def encode(
     """
     from nsh.core.image_files import describe
     from nsh.serving.arguments import LIST, find_model, list_images
-    from nsh.serving.bulk import Share, encode_files
+    from nsh.serving.bulk import Share
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.encoder import Encoder
 
@@ -102,14 +113,32 @@ def encode(
         max_pixels=max_pixels,
     )
     stdin = standard_input() if LIST in images else None
-    found = list_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
-    summary = encode_files(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
+    with _engine(ray, encoder, threads) as encode_images:
+        found = list_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
+        summary = encode_images(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
     if as_json:
         typer.echo(json.dumps(_describe(summary, out, encoder, left_out=found.left_out), indent=2))
     else:
         _print(summary, out, encoder, left_out=describe(found.left_out) if found.left_out else "")
     if summary.errors:
         raise typer.Exit(SOME_FAILED)
+
+
+@contextmanager
+def _engine(ray: str | None, encoder: "Encoder", threads: int | None) -> Iterator[Callable[..., "Summary"]]:
+    """The function that encodes: in this process, or on the machines of a Ray cluster."""
+    if ray is None:
+        from nsh.serving.bulk import encode_files
+
+        yield encode_files
+        return
+    from nsh.serving.engines.ray_cluster import connected
+    from nsh.serving.engines.ray_encoding import encode_on_ray
+
+    if encoder.device != "cpu":
+        raise ConfigError(f"found device {encoder.device}: with --ray only cpu is allowed, on GPUs use --shard i/N")
+    with connected(ray):
+        yield partial(encode_on_ray, threads=threads)
 
 
 def _describe(summary: "Summary", out: Path, encoder: "Encoder", *, left_out: Mapping[str, int]) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""Addresses where no Ray answers end at once, with one sentence. Ray itself is not needed."""
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from nsh.errors import ClusterError, ConfigError
+from nsh.serving.engines import ray_cluster
+from nsh.serving.engines.ray_cluster import connected
+
+
+@pytest.fixture
+def listener():
+    """A socket that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def address_of(server):
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def connect(address):
+    with connected(address):
+        raise AssertionError("connected")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "auto", "10.0.0.1", "ray://10.0.0.1:10001", "host:0", "host:70000", "a b:1", ":1"]
+)
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(ConfigError, match="allowed are local, and HOST:PORT of the head"):
+        connect(address)
+
+
+def test_where_nobody_listens_the_reason_is_named(listener):
+    address = address_of(listener)
+    listener.close()
+    with pytest.raises(ClusterError, match=rf"no Ray answers at {address} \(Connection refused\): `ray status`"):
+        connect(address)
+
+
+def test_a_host_that_is_unknown_is_named():
+    with pytest.raises(ClusterError, match=r"no Ray answers at no-such-host\.invalid:6379"):
+        connect("no-such-host.invalid:6379")
+
+
+def test_who_says_nothing_is_not_waited_for(listener, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "PATIENCE", 0.1)
+    with pytest.raises(ClusterError, match=r"no Ray answers at .* \(timed out\)"):
+        connect(address_of(listener))
+
+
+def test_a_web_server_is_no_ray():
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ClusterError, match=r"no Ray answers at .* \(something else answers\)"):
+            connect(f"127.0.0.1:{server.server_port}")
+        thread.join()
+
+
+def test_the_command_says_so_in_one_sentence_and_writes_nothing(listener, tmp_path, golden_encoder):
+    address = address_of(listener)
+    listener.close()
+    (tmp_path / "a.jpg").write_bytes(b"bad")
+    command = [sys.executable, "-m", "nsh.cli", "encode", "a.jpg", "--model", golden_encoder, "--out", "codes"]
+    run = subprocess.run([*command, "--ray", address], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert re.fullmatch(rf"error: no Ray answers at {address} .*\n", run.stderr)
+    assert not (tmp_path / "codes").exists()
