@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from nsh.core.manifest import Plan
+from nsh.errors import ClusterError, ConfigError
 from nsh.serving import bulk
 from nsh.serving.arguments import ImageList, list_images
 from nsh.serving.bulk import encode_files
 from nsh.serving.encoder import Encoder
-from nsh.serving.engines import ray_cluster
+from nsh.serving.engines import ray_cluster, ray_encoding
 from nsh.serving.engines.ray_cluster import connected
-from nsh.serving.engines.ray_encoding import encode_on_ray
+from nsh.serving.engines.ray_encoding import ShardActor, Work, encode_on_ray, versions
 from nsh.serving.sources import Files
 
 IMAGES, ROWS = 20, 4
@@ -136,3 +138,63 @@ def test_an_actor_killed_in_the_middle_of_a_shard_loses_nothing(encoder, deadly,
     assert list(images.lives.iterdir()) == []
     assert content(tmp_path / "codes") == serial[0]
     assert (summary.images, summary.errors, summary.complete) == (IMAGES + 3, serial[1].errors, True)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_shard_that_kills_every_actor_ends_the_run_and_what_is_written_stays(encoder, deadly, tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_encoding, "RETRIES", 0)
+    failed = pytest.raises(
+        ClusterError, match=r"^Ray at local failed \(.*\): what is written stays, run the same command"
+    )
+    with failed, ray_cluster.translated("local"):
+        encode_on_ray(encoder, deadly(lives=100), out=tmp_path / "codes", threads=2)
+    assert not (tmp_path / "codes/header.json").exists()
+    assert encode_files(encoder, deadly(lives=0), out=tmp_path / "codes").complete
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_more_cores_than_a_machine_has_are_refused_before_anything_is_written(encoder, photos, tmp_path):
+    with pytest.raises(ConfigError, match="found threads = 3: the largest machine of the Ray cluster offers 2 cores"):
+        encode_on_ray(encoder, list_images([str(photos)]), out=tmp_path / "codes", threads=3)
+    assert not (tmp_path / "codes").exists()
+
+
+@pytest.fixture
+def work(encoder, photos, golden_encoder, tmp_path):
+    """What an actor is told; its folder of codes is begun."""
+    images = list_images([str(photos)])
+    job = bulk.begin(encoder, images, out=tmp_path / "codes")
+    model, plan = golden_encoder.read_bytes(), job.writer.plan
+    told = {"model": model, "max_pixels": 10**6, "threads": 1, "batch": 4, "source": images.source}
+    return Work(**told, witness=images.ids[1], out=tmp_path / "codes", plan=plan, versions=versions()), job
+
+
+def test_an_actor_answers_how_many_images_it_encoded(work):
+    told, job = work
+    answer = ShardActor(told)(job.shards[0]._asdict())
+    assert answer == {"kept": 0, "new": ROWS, "changed": 0, "error": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"versions": {"nsh": "0.0.1"}}, "the run was started with {'nsh': '0.0.1'}: install the same versions"),
+        ({"source": Files(Path("/nowhere"))}, "cannot be read, which is an image elsewhere: share its folder"),
+        (
+            {"out": Path("/nowhere")},
+            "/nowhere does not hold the codes that were begun: name a folder that machines share",
+        ),
+    ],
+)
+def test_a_machine_that_does_not_fit_says_why_and_writes_nothing(work, change, message):
+    told, job = work
+    answer = ShardActor(replace(told, **change))(job.shards[0]._asdict())
+    assert message in answer["error"]
+    assert [path.name for path in told.out.iterdir()] == ["plan.json"]
+
+
+def test_a_folder_that_another_run_began_anew_is_not_mixed(work):
+    told, job = work
+    plan = Plan(**{**vars(told.plan), "images_sha256": "0" * 64})
+    answer = ShardActor(replace(told, plan=plan))(job.shards[0]._asdict())
+    assert "holds codes of another encoder or of other images" in answer["error"]

@@ -84,7 +84,7 @@ def encode(
     The folder gets shards of codes (.npy), a manifest for each (.jsonl: id, path, sha256, status, error), a header, and
     errors.jsonl if an image could not be decoded. Codes depend on image and encoder alone. Run the same command again
     to continue after an interruption, or to update the codes: it reads every file and encodes new and changed images.
-    No file is written beside the images.
+    No file is written beside the images. With --ray, machines of a Ray cluster make the same folder (docs/scale.md).
 
     Hidden files and folders, and those of other programs (@eaDir, __MACOSX, ...), are left out and counted.
 

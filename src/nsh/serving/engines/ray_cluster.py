@@ -60,17 +60,17 @@ def connected(address: str) -> Iterator[None]:
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            with _translated(address, ConnectionError, RuntimeError, ValueError):
+            with translated(address, Exception):  # Ray raises a dozen kinds here, some of them plain `Exception`s
                 ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **local)
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
-            with _translated(address):
+            with translated(address):
                 yield
     finally:
         ray.shutdown()
 
 
 @contextmanager
-def _translated(address: str, *kinds: type[Exception]) -> Iterator[None]:
+def translated(address: str, *kinds: type[Exception]) -> Iterator[None]:
     """Turn Ray's own errors, and those of other kinds, into an error of ours."""
     from ray.exceptions import RayError
 
