@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -60,7 +61,7 @@ def connected(address: str) -> Iterator[None]:
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            with translated(address, Exception):  # Ray raises a dozen kinds here, some of them plain `Exception`s
+            with translated(address, Exception), _quiet():  # Ray raises a dozen kinds here, some plain `Exception`s
                 ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **local)
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
             with translated(address):
@@ -81,6 +82,20 @@ def translated(address: str, *kinds: type[Exception]) -> Iterator[None]:
         raise ClusterError(
             f"Ray at {address} failed ({reason[:_SHOWN]}): what is written stays, run the same command again to go on"
         ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Close standard error to Ray's C++, which announces its level of logging there."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _knock(address: str) -> None:

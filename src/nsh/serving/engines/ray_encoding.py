@@ -7,6 +7,7 @@ same paths. If an actor or its machine dies, others make its shards. This proces
 """
 
 import platform
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -163,13 +164,14 @@ def _run(shards: Sequence[Shard], work: Work, *, actors: int, progress: Progress
     if not shards:
         return states
     rows = [shard._asdict() for shard in shards]
-    answers = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        ShardActor,
-        fn_constructor_kwargs={"work": work},
-        compute=ray.data.ActorPoolStrategy(min_size=1, initial_size=min(actors, len(rows)), max_size=len(rows)),
-        num_cpus=work.threads,
-        ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},
-    )
+    with warnings.catch_warnings(category=DeprecationWarning, action="ignore"):  # no other way to limit retries yet
+        answers = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+            ShardActor,
+            fn_constructor_kwargs={"work": work},
+            compute=ray.data.ActorPoolStrategy(min_size=1, initial_size=min(actors, len(rows)), max_size=len(rows)),
+            num_cpus=work.threads,
+            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},
+        )
 
     def count() -> Iterator[None]:
         for answer in answers.iter_rows():
