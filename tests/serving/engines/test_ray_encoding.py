@@ -1,6 +1,7 @@
 """Encoding on a real Ray of one machine makes the folder that one process makes, whatever happens to actors."""
 
 import os
+import shutil
 import signal
 import sys
 from dataclasses import dataclass, replace
@@ -123,7 +124,8 @@ def deadly(photos, tmp_path):
 
     def make(lives):
         found, folder = list_images([str(photos)]), tmp_path / "lives"
-        folder.mkdir(exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         for life in range(lives):
             (folder / str(life)).touch()
         return DeadlyImages(found.root, found.ids, found.left_out, folder)
