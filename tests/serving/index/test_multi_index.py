@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nsh.core import hamming
 from nsh.core.codes import pack
-from nsh.serving.index import multi_index, proof
+from nsh.serving.index import multi_index, proof, substrings
 from nsh.serving.index.multi_index import MultiIndex
 from nsh.serving.index.substrings import build, choose_columns, masks, values_of
 
@@ -205,3 +205,19 @@ def test_equal_bits_are_in_different_substrings():
 
 def test_masks_are_all_numbers_with_so_many_bits():
     assert masks(5, 2).tolist() == [number for number in range(32) if number.bit_count() == 2]
+
+
+def test_a_row_as_far_as_the_last_one_found_is_not_overlooked(monkeypatch):
+    """It comes first by its row, and only a radius that the proof may not look up would find it."""
+    _set(monkeypatch, {multi_index: {"_LEAST_ROWS": 0}, proof: {"_ROW_COST": 0.01, "_LEAST_BATCH": 0.01}})
+    monkeypatch.setattr(substrings, "choose_columns", lambda codes: np.arange(16).reshape(2, 8))
+    gallery = np.full((256, 2), 0b00111111, np.uint8)
+    gallery[1] = 0b10000000  # a bit in each substring
+    gallery[5] = 0b11000000, 0  # the same distance, in the first substring alone
+    query = np.zeros((1, 2), np.uint8)
+    monkeypatch.setattr(proof, "_LOOKUP_COST", 1)
+    monkeypatch.setattr(proof, "_TRIAL", 10 / len(gallery))  # radius 0 costs 2, radius 1 would cost 16
+    index = MultiIndex(gallery)
+    index.prepare()
+    check(index.nearest(query, k=1), [(np.array([1]), np.array([2]))])
+    assert (index.proved, index.scanned) == (0, 1)
