@@ -101,7 +101,8 @@ def test_a_flip_beside_the_threshold_is_allowed(backbone_model, contract, traine
 
 def test_a_graph_that_packs_wrongly_is_refused(encoder_model, trained, photographs):
     model = copy.deepcopy(encoder_model)
-    [weight] = [weight for weight in model.graph.initializer if weight.name.endswith("place_value")]
+    [packing] = [node for node in model.graph.node if node.op_type == "MatMul"]
+    [weight] = [one for one in model.graph.initializer if one.name in packing.input]
     reversed_bits = numpy_helper.to_array(weight)[::-1].copy()
     weight.CopyFrom(numpy_helper.from_array(reversed_bits, weight.name))
     with pytest.raises(ExportError, match="not their own logits packed"):

@@ -169,9 +169,11 @@ stages:
 
 
 def test_metrics_of_another_encoder_are_not_recorded(project, params, finish):
+    encoder = project / "models/nsh-16/encoder.onnx"
+    finish("nsh", 16, seed=1)
+    another = encoder.read_bytes()
     finish("nsh", 16)
-    with (project / "models/nsh-16/encoder.onnx").open("ab") as file:
-        file.write(b"another")
+    encoder.write_bytes(another)
     outcome = sync(project, params)[0]
     assert outcome.done == "skipped"
     assert "another encoder" in outcome.reason
