@@ -141,15 +141,15 @@ def client(serve) -> Iterator[Client]:
 @pytest.fixture
 def held(monkeypatch):
     """Holds every inference until the event is set."""
-    gate, entered, run = threading.Event(), threading.Event(), Encoder.run
+    gate, entered, run = threading.Event(), threading.Event(), Encoder.run_batch
 
-    def wait(self, batch):
+    def wait(self, sources):
         if threading.current_thread().name.startswith("encode"):
             entered.set()
             assert gate.wait(PATIENCE)
-        return run(self, batch)
+        return run(self, sources)
 
-    monkeypatch.setattr(Encoder, "run", wait)
+    monkeypatch.setattr(Encoder, "run_batch", wait)
     yield gate, entered
     gate.set()
 

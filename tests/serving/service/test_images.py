@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from nsh.errors import UnreadableImage
+from nsh.serving.encoder import Encoder
 from nsh.serving.service import images
 from nsh.serving.service.metrics import Metrics
 
@@ -18,37 +19,44 @@ def as_file(picture, form="PNG"):
     return content.getvalue()
 
 
-def test_one_pixel_too_many_is_refused_before_decoding(encoder, picture):
-    encode = images.ImageEncoder(encoder, max_pixels=4095, metrics=Metrics())
+@pytest.fixture
+def encode(encoder):
+    return images.ImageEncoder(encoder, metrics=Metrics())
+
+
+def limited(encoder_path, *, max_pixels):
+    return images.ImageEncoder(Encoder(encoder_path, threads=1, max_pixels=max_pixels), metrics=Metrics())
+
+
+def test_one_pixel_too_many_is_refused_before_decoding(encoder_path, picture):
+    encode = limited(encoder_path, max_pixels=4095)
     for content in (picture, picture[:60]):  # of the second there is nothing to decode
         (outcome,) = encode([content])
         assert "64 x 64 is more than the 4095 pixels" in str(outcome)
 
 
 @pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n"])
-def test_what_cannot_be_opened_is_unreadable(encoder, content):
-    encode = images.ImageEncoder(encoder, max_pixels=10, metrics=Metrics())
+def test_what_cannot_be_opened_is_unreadable(encode, content):
     assert isinstance(encode([content])[0], UnreadableImage)
 
 
-def test_a_bomb_is_unreadable(encoder):
+def test_a_bomb_is_unreadable(encoder_path):
     bomb = as_file(Image.new("1", (20_000, 20_000)))
-    encode = images.ImageEncoder(encoder, max_pixels=25_000_000, metrics=Metrics())
+    encode = limited(encoder_path, max_pixels=25_000_000)
     assert "pixels allowed" in str(encode([bomb])[0])
 
 
 def test_a_batch_has_the_codes_of_its_images_and_the_errors_of_the_others(encoder, gallery, picture):
     other = (gallery / "right" / "01.png").read_bytes()
     metrics = Metrics()
-    encode = images.ImageEncoder(encoder, max_pixels=10**6, metrics=metrics)
+    encode = images.ImageEncoder(encoder, metrics=metrics)
     first, error, second = encode([picture, picture[:300], other])
     assert isinstance(error, UnreadableImage)
     assert np.array_equal(np.stack([first.code, second.code]), encoder.encode([picture, other]))
     assert 'nsh_images_total{outcome="unreadable"} 1.0' in metrics.text().decode()
 
 
-def test_a_batch_of_bad_images_runs_nothing(encoder):
-    encode = images.ImageEncoder(encoder, max_pixels=10**6, metrics=Metrics())
+def test_a_batch_of_bad_images_runs_nothing(encode):
     assert [type(outcome) for outcome in encode([b"x", b"y"])] == [UnreadableImage, UnreadableImage]
 
 

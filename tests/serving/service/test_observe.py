@@ -77,7 +77,7 @@ def test_what_is_not_for_get_is_not_for_head(client):
 
 def test_a_failure_is_a_problem_with_the_id_of_its_traceback(serve, wait_for, picture, monkeypatch):
     with serve() as client:
-        monkeypatch.setattr(Encoder, "run", lambda self, batch: 1 / 0)
+        monkeypatch.setattr(Encoder, "run_batch", lambda self, sources: 1 / 0)
         answer = client.post_image("/v1/encode", picture)
     failed = next(line for line in wait_for("failed") if line["event"] == "failed")
     assert (answer.status, answer.json["type"]) == (500, "urn:nsh:problem:internal")

@@ -5,11 +5,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.preprocess import load_image, load_input
+from nsh.core.preprocess import load_image
 from nsh.errors import UnreadableImage
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.batching import Outcome
@@ -19,29 +17,20 @@ from nsh.serving.service.metrics import Metrics
 class ImageEncoder:
     """Encodes batches of image files and counts them."""
 
-    def __init__(self, encoder: Encoder, *, max_pixels: int, metrics: Metrics) -> None:
+    def __init__(self, encoder: Encoder, *, metrics: Metrics) -> None:
         self._encoder = encoder
-        self._max_pixels = max_pixels
         self._metrics = metrics
 
     def __call__(self, images: Sequence[bytes]) -> list[Outcome]:
         """The encoder's outputs or the error of each image."""
         start = time.perf_counter()
-        prepared = [self._prepare(content) for content in images]
-        readable = [pixels for pixels in prepared if not isinstance(pixels, UnreadableImage)]
-        outputs = iter(self._encoder.run(np.stack(readable)).each() if readable else ())
+        outcomes = self._encoder.run_batch(images)
+        unreadable = sum(isinstance(outcome, UnreadableImage) for outcome in outcomes)
         self._metrics.batches.observe(len(images))
         self._metrics.inference.observe(time.perf_counter() - start)
-        self._metrics.images.labels("encoded").inc(len(readable))
-        self._metrics.images.labels("unreadable").inc(len(images) - len(readable))
-        return [pixels if isinstance(pixels, UnreadableImage) else next(outputs) for pixels in prepared]
-
-    def _prepare(self, content: bytes) -> NDArray[np.uint8] | UnreadableImage:
-        size, resample = self._encoder.contract.image_size, self._encoder.contract.resample
-        try:
-            return load_input(content, size=size, resample=resample, max_pixels=self._max_pixels)
-        except UnreadableImage as error:
-            return error
+        self._metrics.images.labels("encoded").inc(len(images) - unreadable)
+        self._metrics.images.labels("unreadable").inc(unreadable)
+        return outcomes
 
 
 def resolve_inside(root: Path, name: str) -> Path | None:

@@ -43,14 +43,12 @@ function describe(hit) {
 
 // id: null if the service has no pictures
 function drawPicture(card, id) {
-  const image = card.querySelector("img");
-  const actions = card.querySelector(".actions");
+  const [image, actions, absent] = ["img", ".actions", ".absent"].map((part) => card.querySelector(part));
   const missing = () => {
     image.hidden = true;
     actions.hidden = true;
     absent.hidden = false;
   };
-  const absent = card.querySelector(".absent");
   if (id === null) {
     missing();
     return;

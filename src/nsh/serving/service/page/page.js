@@ -170,7 +170,7 @@ function isWhole() {
 }
 
 function goOn() {
-  if (!found || isWhole() || asked >= info.limits.hits || find("hits").ariaBusy === "true") return;
+  if (!found || isWhole() || asked >= info.limits.hits || find("hits").getAttribute("aria-busy") === "true") return;
   search(Math.min(asked + STEP, info.limits.hits));
 }
 
