@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from nsh.core.contract import DECISIVE, METADATA_KEY, SCHEMA, EncoderContract
+from nsh.core.contract import DECISIVE, METADATA_KEY, PROVENANCE, SCHEMA, EncoderContract
 from nsh.errors import CodesError
 
 MAX_CONTRACT = 65_536
@@ -102,7 +102,8 @@ def identity_of_file(model: bytes, *, name: str) -> str:
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         values = json.loads(text)
         if values["schema"] == 1:
-            present = {**values, "schema": SCHEMA, "identity": "", "preprocessing": 1}
+            unknown = dict.fromkeys(PROVENANCE, "")  # schema 1 had fewer of these fields
+            present = {**unknown, **values, "schema": SCHEMA, "identity": "", "preprocessing": 1}
             return identity_of(model, EncoderContract.from_json(json.dumps(present)))
     return read_contract(model, name=name).identity
 

@@ -146,7 +146,6 @@ class PartEncoder:
     def _from_images(self, part: Part, shard: range) -> Encoded:
         images = (read_image(part.load, part.ids[row]) for row in shard)
         shown = self._progress(images, desc="encode", total=len(shard))
-        shown = self._progress(images, desc="encode", total=len(shard))
         codes, logits = [], []
         for outputs in self._encoder.run_each(shown, batch=self._batch):
             if isinstance(outputs, UnreadableImage):
