@@ -43,7 +43,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SLOW = (
     *("end_to_end/test_repro", "training/finetune", "pipeline", "end_to_end", "methods/test_all_methods", "studies"),
     *("tracking", "export"),
-    *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_run", "training"),
+    *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
+    *("serving/service/test_run", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
     *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "test_use_profile"),
     *("system/test_command", "serving/engines/test_ray_encoding"),

@@ -158,3 +158,23 @@ def held(monkeypatch):
 def picture(gallery) -> bytes:
     """An image that is in the index, as left/00.png."""
     return (gallery / "left" / "00.png").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from tests.serving.service.browsing import start
+
+    browser = start(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(browser, client):
+    """The page, opened."""
+    from tests.serving.service.browsing import Page, open_page, resize
+
+    resize(browser, "wide", "light")
+    open_page(browser, client)
+    browser.get_log("browser")
+    return Page(browser, client)

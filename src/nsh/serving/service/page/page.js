@@ -26,8 +26,8 @@ async function ask(path, options) {
   throw new Error(problem.title ? `${problem.title}: ${problem.detail}` : `The service answered ${response.status}.`);
 }
 
-// done: what is done with the answer, unless another search has begun
-async function send(path, body, type, done) {
+// done: what is done with the answer, unless another search has begun; failed: with what went wrong
+async function send(path, body, type, done, failed = fail) {
   asking?.abort();
   const mine = (asking = new AbortController());
   find("error").hidden = true;
@@ -36,16 +36,15 @@ async function send(path, body, type, done) {
     const answer = await ask(path, { method: "POST", headers: { "Content-Type": type }, body, signal: mine.signal });
     if (mine === asking) done(answer);
   } catch (failure) {
-    if (failure.name !== "AbortError" && mine === asking) fail(failure.message);
+    if (failure.name !== "AbortError" && mine === asking) failed(failure.message);
   }
 }
 
 function search(count = STEP) {
   const before = asked < count ? found : null; // an answer whose hits are the first of these
   asked = count;
-  send(question(state, count), JSON.stringify(state.query), "application/json", (answer) => {
-    show(answer, count > STEP ? before : null);
-  });
+  const path = question(state, count);
+  send(path, JSON.stringify(state.query), "application/json", (answer) => show(answer, before), before ? keep : fail);
 }
 
 function searchFile(file) {
@@ -174,11 +173,21 @@ function goOn() {
   search(Math.min(asked + STEP, info.limits.hits));
 }
 
-function fail(message) {
+function complain(message) {
   find("error").textContent = message;
   find("error").hidden = false;
-  find("hits").replaceChildren();
   find("hits").setAttribute("aria-busy", "false");
+}
+
+// No more hits came: those that are there stay, and scrolling asks again
+function keep(message) {
+  complain(message);
+  asked = found.hits.length;
+}
+
+function fail(message) {
+  complain(message);
+  find("hits").replaceChildren();
   find("status").textContent = "";
   found = null;
   if (state) return;
