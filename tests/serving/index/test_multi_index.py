@@ -102,14 +102,12 @@ def near_centres():
 
 def test_a_proof_looks_at_few_rows(near_centres, monkeypatch):
     gallery, query = near_centres
-    looked_at, merge = [], proof._Search._merge
+    looked_at, merge = [], proof.Search._merge
     monkeypatch.setattr(multi_index, "_LEAST_ROWS", 0)
     monkeypatch.setattr(proof, "_LEAST_BATCH", 100)
     monkeypatch.setattr(proof, "_ROW_COST", 1)
     monkeypatch.setattr(proof, "_LOOKUP_COST", 0.01)
-    monkeypatch.setattr(
-        proof._Search, "_merge", lambda search, rows: looked_at.append(len(rows)) or merge(search, rows)
-    )
+    monkeypatch.setattr(proof.Search, "_merge", lambda search, rows: looked_at.append(len(rows)) or merge(search, rows))
     index = MultiIndex(gallery)
     index.prepare()
     check(index.within(query, radius=4), hamming.within(query, gallery, radius=4))

@@ -21,7 +21,7 @@ from nsh.serving.index.substrings import Tables, build, values_of
 _LEAST_ROWS = 1 << 19  # a scan of fewer takes no longer than a proof's calls of numpy
 _SCANS = 300  # scans take as long as making the tables
 
-Proof = Callable[..., Found | None]
+Proof = Callable[..., proof.Search]
 Scan = Callable[[NDArray[np.uint8], NDArray[np.uint8]], list[Found]]
 
 
@@ -62,7 +62,7 @@ class MultiIndex:
             k: at least 1.
             threads: threads that the scan for several queries may use.
         """
-        prove = partial(proof.prove, k=min(k, len(self.codes)), radius=8 * query.shape[1])
+        prove = partial(proof.Search, k=min(k, len(self.codes)), radius=8 * query.shape[1])
         return self._search(query, prove, partial(exact.nearest, k=k, threads=threads))
 
     def within(
@@ -72,7 +72,7 @@ class MultiIndex:
 
         With a `limit` >= 1, the first of them.
         """
-        prove = partial(proof.prove, k=limit, radius=radius)
+        prove = partial(proof.Search, k=limit, radius=radius)
         return self._search(query, prove, partial(exact.within, radius=radius, limit=limit, threads=threads))
 
     def _search(self, query: NDArray[np.uint8], prove: Proof, scan: Scan) -> list[Found]:
@@ -90,7 +90,7 @@ class MultiIndex:
             return [None] * len(query)
         words, queries = proof.to_words(self.codes), proof.to_words(np.ascontiguousarray(query))
         values = values_of(query, tables.columns)
-        return [prove(tables, words, one, values=values[row]) for row, one in enumerate(queries)]
+        return [prove(tables, words, one, values=values[row]).answer() for row, one in enumerate(queries)]
 
     def _count(self, *, proved: int, scanned: int) -> None:
         """Count answers; begin to make the tables if there were enough scans."""

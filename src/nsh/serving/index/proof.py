@@ -23,29 +23,6 @@ _LEAST_BATCH = 20_000  # what the calls of numpy cost in any case
 _SHIFT, _ROW = np.int64(32), np.int64(0xFFFFFFFF)
 
 
-def prove(
-    tables: Tables,
-    words: NDArray[Any],
-    query: NDArray[Any],
-    *,
-    values: NDArray[np.int64],
-    k: int | None,
-    radius: int,
-) -> Found | None:
-    """The nearest `k` rows at a distance <= `radius`, by (distance, row); None if a scan is cheaper.
-
-    Args:
-        tables: of the codes.
-        words: all codes, unsigned integers [n, words].
-        query: unsigned integers [words].
-        values: the query's substrings, int64 [tables].
-        k: how many rows; None: all.
-        radius: bits.
-    """
-    search = _Search(tables, words, query, values=values, k=k, radius=radius)
-    return search.best() if search.explore() or search.finish() else None
-
-
 def to_words(codes: NDArray[np.uint8]) -> NDArray[Any]:
     """Codes uint8 [n, bytes] as the widest unsigned integers that a code is made of, without a copy.
 
@@ -57,8 +34,8 @@ def to_words(codes: NDArray[np.uint8]) -> NDArray[Any]:
     return codes.view(f"u{width}")
 
 
-class _Search:
-    """What has been looked at for one query."""
+class Search:
+    """The search for one query, and what it has looked at."""
 
     def __init__(
         self,
@@ -70,6 +47,16 @@ class _Search:
         k: int | None,
         radius: int,
     ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            tables: of the codes.
+            words: all codes, unsigned integers [n, words].
+            query: unsigned integers [words].
+            values: the query's substrings, int64 [tables].
+            k: how many rows are wanted; None: all.
+            radius: bits; no row farther away is wanted.
+        """
         self._tables, self._words, self._query, self._values = tables, words, query, values[:, None]
         self._k, self._bound = k, radius  # rows farther than the bound do not belong to the answer
         self._best = np.empty(0, np.int64)  # distance << 32 | row of the rows found, ascending
@@ -79,11 +66,11 @@ class _Search:
         self._radii = [0] * len(values)  # of each table, the next to be planned
         self._planned, self._price = list[tuple[int, int]](), 0  # radius and table; what looking at them costs
 
-    def best(self) -> Found:
-        """Rows and distances of the best rows found."""
-        return self._best & _ROW, self._best >> _SHIFT
+    def answer(self) -> Found | None:
+        """The wanted rows and their distances, by (distance, row); None if a scan is cheaper."""
+        return (self._best & _ROW, self._best >> _SHIFT) if self._explore() or self._finish() else None
 
-    def explore(self) -> bool:
+    def _explore(self) -> bool:
         """Look at twice as many rows in each turn, while it is a trial; whether the answer is complete."""
         while self._reach <= self._bound:
             self._plan(max(_LEAST_BATCH, self._spent))
@@ -92,7 +79,7 @@ class _Search:
             self._look()
         return True
 
-    def finish(self) -> bool:
+    def _finish(self) -> bool:
         """Look at all that completes the answer, unless a scan costs less; whether the answer is complete."""
         if self._bound >= 8 * self._query.nbytes:  # fewer than k rows are found: nothing says how far to look
             return False
