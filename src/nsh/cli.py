@@ -64,6 +64,8 @@ EXTRAS = {
     **dict.fromkeys(("onnxruntime", "faiss", "fastapi", "uvicorn"), "serve"),
     "mlflow": "ops",
     "ray": "ray",
+    "fsspec": "remote",
+    "pyarrow": "parquet",
 }
 """Packages that need an extra, and the extra."""
 BROUGHT_BY = {"yaml": "mlflow"}

@@ -69,7 +69,35 @@ def list_images(
     stdin: BinaryIO | None = None,
     progress: Progress = no_progress,
 ) -> ImageList:
-    """Find the images that the arguments mean; their order does not depend on that of the arguments.
+    """The images that the arguments mean: as `list_files`, and there must be one.
+
+    Raises:
+        ConfigError: a glob is not valid.
+        DataError: as `list_files`, or there is no image at all.
+    """
+    found = list_files(arguments, root=root, exclude=exclude, stdin=stdin, progress=progress)
+    if not found.ids:
+        raise no_image(arguments, found.left_out)
+    return found
+
+
+def no_image(arguments: Iterable[str], left_out: Counter[str]) -> DataError:
+    """The error where the arguments mean no image."""
+    return DataError(
+        f"found no image in {', '.join(arguments)} ({describe(left_out)}); image files end in {' '.join(SUFFIXES)}"
+    )
+
+
+def list_files(
+    arguments: Sequence[str],
+    *,
+    root: Path | None = None,
+    exclude: Sequence[str] = (),
+    stdin: BinaryIO | None = None,
+    wanted: Callable[[str], bool] = is_image,
+    progress: Progress = no_progress,
+) -> ImageList:
+    """Find the files that the arguments mean; their order does not depend on that of the arguments.
 
     In a folder, image files are those of `nsh.core.image_files`. A named file is an image whatever its name, unless it
     is excluded. An id is the path below `root`; links are not resolved.
@@ -80,29 +108,25 @@ def list_images(
         root: the folder that ids are relative to; None: the folder if it is the only argument, else the working folder.
         exclude: globs of ids and names to leave out, see `nsh.core.image_files.Exclude`.
         stdin: bytes of the list.
+        wanted: whether a file in a folder counts, by its path.
         progress: counts files.
 
     Raises:
         ConfigError: a glob is not valid.
-        DataError: an argument names no file, an image is outside the root, or there is no image at all.
+        DataError: an argument names no file, or an image is outside the root.
     """
     home, excluded = _root(arguments, root), Exclude(exclude)
     left_out: Counter[str] = Counter()
 
     def find(folder: str) -> Iterator[str]:
         for path in walk(folder, root=home, exclude=excluded, left_out=left_out):
-            if is_image(path):
+            if wanted(path):
                 yield path
             else:
                 left_out[NO_IMAGE] += 1
 
     paths = progress(_find(arguments, stdin, find), desc="list images")
-    ids = sorted(set(_kept(paths, home, left_out, excluded)))
-    if not ids:
-        raise DataError(
-            f"found no image in {', '.join(arguments)} ({describe(left_out)}); image files end in {' '.join(SUFFIXES)}"
-        )
-    return ImageList(Path(home), ids, left_out)
+    return ImageList(Path(home), sorted(set(_kept(paths, home, left_out, excluded))), left_out)
 
 
 def find_model(

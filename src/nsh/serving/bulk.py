@@ -27,10 +27,10 @@ from nsh.core.manifest import (
     read_document,
 )
 from nsh.errors import ConfigError, DataError
-from nsh.serving.arguments import ImageList
 from nsh.serving.by_content import STATES, Shard, State
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.shards import ShardEncoder
+from nsh.serving.sources import Images
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
 
@@ -92,7 +92,7 @@ class Summary:
 
 def encode_files(
     encoder: Encoder,
-    images: ImageList,
+    images: Images,
     *,
     out: Path,
     share: Share = WHOLE,
@@ -122,13 +122,13 @@ def encode_files(
     return finish(job, work.encode(job.shards, progress=progress))
 
 
-def begin(encoder: Encoder, images: ImageList, *, out: Path, share: Share = WHOLE) -> Job:
+def begin(encoder: Encoder, images: Images, *, out: Path, share: Share = WHOLE) -> Job:
     """Begin or continue the codes of `images` in `out`; arguments and errors are those of `encode_files`."""
     if images.any_below(out):
         raise DataError(f"{out} holds images that are to be encoded: nothing is written beside images, name another")
     writer, gone = _open_writer(encoder, images, out=out, share=share)
-    numbers = [number for number in range(writer.plan.shards) if share.takes(number)]
-    shards = [Shard(number, [images.ids[row] for row in writer.plan.rows(number)]) for number in numbers]
+    rows = {number: writer.plan.rows(number) for number in range(writer.plan.shards) if share.takes(number)}
+    shards = [Shard(number, row.start, images.ids[row.start : row.stop]) for number, row in rows.items()]
     return Job(writer, shards, gone)
 
 
@@ -146,7 +146,7 @@ def finish(job: Job, states: Mapping[State, int]) -> Summary:
     return Summary(images, images - len(errors), **counts, gone=job.gone, errors=errors, complete=complete)
 
 
-def _open_writer(encoder: Encoder, images: ImageList, *, out: Path, share: Share) -> tuple[CodesWriter, int]:
+def _open_writer(encoder: Encoder, images: Images, *, out: Path, share: Share) -> tuple[CodesWriter, int]:
     """Open the writer of these images' codes; also return how many images are gone from the folder."""
     try:
         out.mkdir(parents=True, exist_ok=True)

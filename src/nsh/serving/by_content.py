@@ -6,7 +6,6 @@ and size. Does not know how shards are written.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from nsh.core.former_codes import FormerCodes, Known
 from nsh.core.manifest import Entry
+from nsh.core.preprocess import ImageSource
 from nsh.errors import UnreadableImage
 from nsh.serving.encoder import Encoder
 from nsh.serving.sources import Source
@@ -22,11 +22,15 @@ from nsh.system.files import sha256_bytes
 State = Literal["kept", "new", "changed"]
 STATES: tuple[State, ...] = get_args(State)
 
+Result = NDArray[np.uint8] | UnreadableImage
+"""The code of an image, or why it has none."""
+
 
 class Shard(NamedTuple):
-    """A shard of a folder of codes: its number and the ids of its images, in order."""
+    """A shard of a folder of codes: its number, the row of its first image, and the ids of its images, in order."""
 
     number: int
+    first: int
     ids: list[str]
 
 
@@ -39,39 +43,43 @@ class EncodedImage(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Images that run through the graph together, and their known codes."""
+    """Images that run through the graph together, the row of the first one, and their known codes."""
 
     ids: list[str]
+    first: int
     known: Known
 
 
 def cut_batches(former: FormerCodes, shards: Iterable[Shard], *, length: int) -> Iterator[Batch]:
     """Cut the images of the shards, in order, into batches of at most `length`."""
-    for number, ids in shards:
-        known = former.around(number, ids[0], ids[-1])
-        yield from (Batch(ids[start : start + length], known) for start in range(0, len(ids), length))
+    for number, first, ids in shards:
+        known = former.around(number, min(ids), max(ids))
+        for start in range(0, len(ids), length):
+            yield Batch(ids[start : start + length], first + start, known)
 
 
 def encode_batch(encoder: Encoder, source: Source, batch: Batch) -> list[EncodedImage]:
     """Encode the images without a known code. A file is read once: its digest and its code are of the same bytes."""
-    codes, digests = batch.known.codes, list[str | None]()
+    digests, settled = list[str | None](), list[Result | None]()
 
-    def read_unknown() -> Iterator[bytes | Path]:
-        for name in batch.ids:
-            content = source.read(name)
-            digests.append(sha256_bytes(content) if isinstance(content, bytes) else None)
-            if digests[-1] not in codes:
+    def read_unknown() -> Iterator[ImageSource]:
+        for content in source.read(batch.ids, first=batch.first):
+            digest = sha256_bytes(content) if isinstance(content, bytes) else None
+            known = batch.known.codes.get(digest) if digest is not None else None
+            digests.append(digest)
+            settled.append(content if isinstance(content, UnreadableImage) else known)
+            if settled[-1] is None and not isinstance(content, UnreadableImage):
                 yield content
 
     fresh = iter(encoder.encode_batch(read_unknown()))
-    results = [codes[digest] if digest is not None and digest in codes else next(fresh) for digest in digests]
+    results = [next(fresh) if result is None else result for result in settled]
     return [
         _describe(batch.known, result, Entry(id=name, path=name, sha256=digest))
         for name, digest, result in zip(batch.ids, digests, results, strict=True)
     ]
 
 
-def _describe(known: Known, result: NDArray[np.uint8] | UnreadableImage, entry: Entry) -> EncodedImage:
+def _describe(known: Known, result: Result, entry: Entry) -> EncodedImage:
     code = None if isinstance(result, UnreadableImage) else result
     if code is None:
         entry = replace(entry, status="error", error=str(result))

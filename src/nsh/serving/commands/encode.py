@@ -46,16 +46,18 @@ def encode(
     images: Annotated[
         list[str],
         typer.Argument(
-            help="Files and folders; - reads a list from standard input, a path a line or as find -print0 writes it.",
+            help="Files, folders, addresses (s3://bucket/photos, extra remote), archives (.tar, .parquet); - reads a "
+            "list from standard input, one a line or as find -print0 writes it.",
             show_default=False,
         ),
     ],
     model: Model,
     out: Annotated[Path, typer.Option(help="Folder for the codes: new, or made before with the same encoder.")],
     root: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Folder that ids are relative to; if not given, the only folder argument, else the current folder."
+            help="Folder or address that ids are relative to; if not given, the only one that is an argument, else the "
+            "current folder; ids of listed addresses are then whole addresses."
         ),
     ] = None,
     shard: Annotated[
@@ -88,9 +90,14 @@ def encode(
 
     Hidden files and folders, and those of other programs (@eaDir, __MACOSX, ...), are left out and counted.
 
+    Addresses are read with fsspec; credentials come from the environment. TAR archives are read as webdataset writes
+    them, an id is a member's name; Parquet files (extra parquet) need a column of bytes, an id is in the column id.
+
     For example:
 
         nsh encode photos --model encoder.onnx --out codes
+        nsh encode s3://bucket/photos --model encoder.onnx --out codes
+        nsh encode shards/*.tar --model encoder.onnx --out codes
         nsh encode photos --model encoder.onnx --out codes --shard 2/4
         nsh encode photos --model encoder.onnx --out codes --ray 10.0.0.1:6379
         find /data -name '*.jpg' -print0 | nsh encode - --root /data --model encoder.onnx --out codes
@@ -99,10 +106,11 @@ def encode(
     there are no codes (bad arguments, no image, no image that can be decoded).
     """
     from nsh.core.image_files import describe
-    from nsh.serving.arguments import LIST, find_model, list_images
+    from nsh.serving.arguments import LIST, find_model
     from nsh.serving.bulk import Share
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.encoder import Encoder
+    from nsh.serving.inputs import find_images
 
     share = Share.parse(shard)
     encoder = Encoder(
@@ -114,7 +122,7 @@ def encode(
     )
     stdin = standard_input() if LIST in images else None
     with _engine(ray, encoder, threads) as encode_images:
-        found = list_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
+        found = find_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
         summary = encode_images(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
     if as_json:
         typer.echo(json.dumps(_describe(summary, out, encoder, left_out=found.left_out), indent=2))

@@ -21,12 +21,11 @@ from typing import Any
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import HEADER, PLAN, Plan
 from nsh.errors import ClusterError, ConfigError, NshError
-from nsh.serving.arguments import ImageList
 from nsh.serving.bulk import WHOLE, Share, Summary, begin, finish
 from nsh.serving.by_content import STATES, Shard, State
 from nsh.serving.encoder import BATCH, Encoder
 from nsh.serving.shards import ShardEncoder
-from nsh.serving.sources import Source
+from nsh.serving.sources import Images, Source
 from nsh.system.places import explain
 from nsh.system.progress import Progress, no_progress
 
@@ -51,7 +50,7 @@ class Work:
     threads: int
     batch: int
     source: Source
-    witness: str | None  # an image that can be read; None if none was found
+    witness: tuple[int, str] | None  # row and id of an image that can be read; None if none was found
     out: Path
     plan: Plan
     versions: dict[str, str]
@@ -65,10 +64,10 @@ class ShardActor:
         self._work = work
 
     def __call__(self, shard: dict[str, Any]) -> dict[str, Any]:
-        """Encode and write the shard {number, ids}; answer the number of images in each state, and an error or ""."""
+        """Encode and write the shard {number, first, ids}; answer how many images are in each state, and an error."""
         states, error = Counter[State](), ""
         try:
-            states = self._shards.encode([Shard(shard["number"], list(shard["ids"]))])
+            states = self._shards.encode([Shard(shard["number"], shard["first"], list(shard["ids"]))])
         except NshError as refusal:
             error = str(refusal)
         except OSError as refusal:
@@ -82,9 +81,9 @@ class ShardActor:
         work = self._work
         if (found := versions()) != work.versions:
             raise ClusterError(f"found {found}, the run was started with {work.versions}: install the same versions")
-        if work.witness is not None and not isinstance(work.source.read(work.witness), bytes):
+        if work.witness is not None and not _can_read(work.source, work.witness):
             raise ClusterError(
-                f"{work.witness} cannot be read, which is an image elsewhere: share its folder or rights"
+                f"{work.witness[1]} cannot be read, which is an image elsewhere: share its folder or rights"
             )
         if not any((work.out / name).exists() for name in (PLAN, HEADER)):
             raise ClusterError(f"{work.out} does not hold the codes that were begun: name a folder that machines share")
@@ -97,7 +96,7 @@ class ShardActor:
 
 def encode_on_ray(
     encoder: Encoder,
-    images: ImageList,
+    images: Images,
     *,
     out: Path,
     threads: int | None = None,
@@ -122,8 +121,8 @@ def encode_on_ray(
         CodesError, DataError: as `encode_files`.
     """
     cores, threads = _choose_threads(threads)
-    tried = islice(images.ids, _WITNESSES)
-    witness = next((name for name in tried if isinstance(images.source.read(name), bytes)), None)
+    tried = islice(enumerate(images.ids), _WITNESSES)
+    witness = next((image for image in tried if _can_read(images.source, image)), None)
     job = begin(encoder, images, out=out, share=share)
     work = Work(
         model=encoder.path.read_bytes(),
@@ -143,6 +142,11 @@ def encode_on_ray(
 def versions() -> dict[str, str]:
     """The versions of the packages that decide codes, here."""
     return {name: version(name) for name in _DECIDE_BITS}
+
+
+def _can_read(source: Source, image: tuple[int, str]) -> bool:
+    row, image_id = image
+    return isinstance(next(source.read([image_id], first=row)), bytes)
 
 
 def _choose_threads(asked: int | None) -> tuple[list[int], int]:
