@@ -86,9 +86,11 @@ def test_many_bad_are_counted_and_the_table_is_named(project):
         ("photos", ["--device", "gpu"], "found device 'gpu'"),
         ("photos", ["--out", "photos"], "nothing is written beside images"),
         ("photos", ["--model", "https://example.org/encoder.onnx"], "#sha256=<64 hex digits>"),
+        ("shards.tar", [], "shards.tar is no whole TAR archive"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(project, images, more, message):
+    (project / "shards.tar").write_bytes(b"cut")
     run = encode(project, *more, images=images)
     assert run.returncode == 2
     assert run.stdout == b""
@@ -239,11 +241,15 @@ def without(*packages):
         ("mlflow", "ops", ["registry", "pull", "a@b", "--out", "encoder.onnx"]),
         ("mlflow", "ops", ["info", "models:/a@b"]),
         ("onnxruntime", "serve", ["info", "encoder.onnx"]),
+        ("fsspec", "remote", ["encode", "s3://bucket/photos", "--model", "encoder.onnx", "--out", "codes"]),
+        ("pyarrow", "parquet", ["encode", "a.parquet", "--model", "encoder.onnx", "--out", "codes"]),
     ],
 )
-def test_a_missing_extra_is_named(tmp_path, missing, extra, arguments):
+def test_a_missing_extra_is_named(tmp_path, encoder_path, missing, extra, arguments):
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db"}
-    (tmp_path / "mlflow.db").touch()
+    for name in ("mlflow.db", "a.parquet"):
+        (tmp_path / name).touch()
+    (tmp_path / "encoder.onnx").symlink_to(encoder_path)
     command = [sys.executable, "-c", without(missing), *arguments]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
     assert run.returncode == 2

@@ -4,8 +4,12 @@ import os
 import shutil
 import signal
 import sys
+import tarfile
 from dataclasses import dataclass, replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from PIL import Image
@@ -19,6 +23,7 @@ from nsh.serving.encoder import Encoder
 from nsh.serving.engines import ray_cluster, ray_encoding
 from nsh.serving.engines.ray_cluster import connected
 from nsh.serving.engines.ray_encoding import ShardActor, Work, encode_on_ray, versions
+from nsh.serving.inputs import find_images
 from nsh.serving.sources import Files
 
 IMAGES, ROWS = 20, 4
@@ -159,6 +164,38 @@ def test_more_cores_than_a_machine_has_are_refused_before_anything_is_written(en
     with pytest.raises(ConfigError, match="found threads = 3: the largest machine of the Ray cluster offers 2 cores"):
         encode_on_ray(encoder, list_images([str(photos)]), out=tmp_path / "codes", threads=3)
     assert not (tmp_path / "codes").exists()
+
+
+@pytest.fixture
+def web(photos):
+    """The photographs on a web server of this machine."""
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *arguments: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=photos)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def shards(photos, tmp_path):
+    """The photographs in two TAR archives."""
+    names = sorted(path.name for path in photos.iterdir())
+    for number in range(2):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as archive:
+            for name in names[number::2]:
+                archive.add(photos / name, arcname=name)
+    return str(tmp_path)
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("place", ["web", "shards"])
+def test_images_in_a_store_or_in_archives_give_what_one_process_makes(encoder, request, tmp_path, place):
+    if place == "web":
+        pytest.importorskip("aiohttp", reason="needs aiohttp: pip install 'nsh[remote]'")
+    images = find_images([request.getfixturevalue(place)])
+    expected = encode_files(encoder, images, out=tmp_path / "one")
+    assert encode_on_ray(encoder, images, out=tmp_path / "many", threads=1) == expected
+    assert content(tmp_path / "many") == content(tmp_path / "one")
 
 
 @pytest.fixture

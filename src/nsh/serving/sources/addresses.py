@@ -101,13 +101,18 @@ def address_below(root: str, image_id: str) -> str:
 
 
 def host_of(address: str) -> str | None:
-    """The host of a web address; None for other stores.
+    """The host of a web address, "" if it has none; None for other stores.
 
     Examples:
         >>> host_of("http://127.0.0.1:8000/a.jpg"), host_of("s3://bucket/a.jpg")
         ('127.0.0.1', None)
     """
-    return urlsplit(address).hostname if _is_web(address) else None
+    if not _is_web(address):
+        return None
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_web(address: str) -> bool:

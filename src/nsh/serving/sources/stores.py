@@ -121,8 +121,7 @@ def open_store(address: str) -> Any:
         known = ", ".join(f"{name}://" for name in ("file", "http", "https", "s3", "gs", "abfs", "hf"))
         raise ConfigError(f"found an address {protocol}://: allowed are {known} and others of fsspec") from error
     except ImportError as error:
-        package = fsspec.registry.known_implementations.get(protocol, {}).get("err", str(error))
-        raise ConfigError(f"addresses {protocol}:// need another package: {package}") from error
+        raise ConfigError(f"addresses {protocol}:// need another package: {error}") from error
     options = kind._get_kwargs_from_urls(address)
     if host is not None:
         return _open_web(kind, loopback=is_loopback(host))
@@ -201,13 +200,13 @@ def _judge(error: Exception) -> _Silence:
     Raises:
         UnreadableImage: the store has answered, and there is nothing to be had.
     """
-    status = getattr(error, "status", None) or getattr(error, "code", None)
+    status = error.status if hasattr(error, "status") else getattr(error, "code", None)
     if isinstance(error, FileNotFoundError):
         raise UnreadableImage("cannot be read: 404 Not Found") from error
     if isinstance(error, PermissionError):
         raise UnreadableImage("cannot be read: 403 Forbidden") from error
     if isinstance(status, int) and status < 500 and status not in _PASSING:
-        raise UnreadableImage(f"cannot be read: {_name(status)}") from error
+        raise UnreadableImage(f"cannot be read: {_reason(error, status)}") from error
     if isinstance(error, ValueError) and not isinstance(error, OSError):
         raise UnreadableImage("cannot be read: no valid address") from error
     return _Silence(_reason(error, status))
@@ -215,7 +214,7 @@ def _judge(error: Exception) -> _Silence:
 
 def _reason(error: Exception, status: Any) -> str:
     """Without the error's own text, which may have the address."""
-    if isinstance(status, int):
+    if isinstance(status, int) and status:
         return _name(status)
     if isinstance(error, TimeoutError):
         return "no answer in time"
