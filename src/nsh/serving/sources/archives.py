@@ -71,7 +71,7 @@ class Archives:
             if [member.id for member in members] != wanted or _has_changed(archive):
                 yield from [UnreadableImage("its archive has changed since it was listed")] * len(wanted)
                 continue
-            with _open(archive.place) as file:
+            with _open(archive.place, exact=True) as file:
                 yield from _format(archive.name).read_members(file, members, key=archive)
 
     def _parts(self, rows: range) -> Iterator[tuple[Archive, range]]:
@@ -153,7 +153,7 @@ class _Listed(NamedTuple):
 def _list(place: str, name: str, exclude: tuple[str, ...], version: Hashable) -> _Listed:
     """The images of an archive; of several members with one name the last one counts, as if they were unpacked."""
     globs, found, left_out = Exclude(exclude), dict[str, Member](), Counter[str]()
-    with _open(place) as file:
+    with _open(place, exact=not _has_files(name)) as file:  # pyarrow asks for what it needs
         for member in _format(name).list_members(file, name):
             if reason := reason_to_skip_path(member.id, exclude=globs) if _has_files(name) else "":
                 left_out[reason] += 1
@@ -178,11 +178,11 @@ def _format(name: str) -> Format:
     return parquet
 
 
-def _open(place: str) -> AbstractContextManager[IO[bytes]]:
+def _open(place: str, *, exact: bool) -> AbstractContextManager[IO[bytes]]:
     if is_address(place):
         from nsh.serving.sources.stores import open_object
 
-        return open_object(place)
+        return open_object(place, exact=exact)
     return Path(place).open("rb")
 
 

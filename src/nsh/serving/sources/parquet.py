@@ -123,7 +123,7 @@ def _find_columns(schema: pa.Schema, name: str) -> Layout:
 
 
 def _is_id(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
 
 
 def _path_to_bytes(name: str, kind: pa.DataType) -> str:

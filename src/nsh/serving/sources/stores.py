@@ -74,17 +74,21 @@ def list_objects(root: str) -> Iterator[tuple[list[str], list[str], list[str]]]:
 
 
 @contextmanager
-def open_object(address: str) -> Iterator[IO[bytes]]:
+def open_object(address: str, *, exact: bool) -> Iterator[IO[bytes]]:
     """Open an object to be read in parts.
+
+    Args:
+        address: of the object.
+        exact: ask the store for what is read alone; otherwise for some megabytes ahead, which costs fewer requests.
 
     Raises:
         DataError: there is none, or it may not be read.
         DownloadError: the store does not answer.
         ConfigError: as `read_object`.
     """
-    store = open_store(address)
+    store, options = open_store(address), {"cache_type": "none"} if exact else {}
     with _explained(address):
-        file = _patiently(partial(store.open, address, "rb"), address)
+        file = _patiently(partial(store.open, address, "rb", **options), address)
         with file:
             try:
                 yield file

@@ -3,6 +3,7 @@
 A member's id is its name. Links, devices, sparse files and names that lead out of the archive are errors of their own.
 """
 
+import io
 import tarfile
 from collections.abc import Hashable, Iterator, Sequence
 from typing import IO
@@ -13,6 +14,7 @@ from nsh.serving.sources import LARGEST, Content, too_large
 from nsh.serving.sources.members import Member, check_name
 
 _BLOCK = 512
+_AT_ONCE = 64 << 20  # bytes of neighbouring members that are read together: a store takes long for each request
 
 
 def list_members(file: IO[bytes], name: str) -> Iterator[Member]:
@@ -31,7 +33,7 @@ def list_members(file: IO[bytes], name: str) -> Iterator[Member]:
                 archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
                 if not info.isdir():
                     yield _describe(info)
-            end = archive.offset  # type: ignore[attr-defined]
+            end = archive.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise _damaged(name, str(error)) from error
     file.seek(end)
@@ -41,13 +43,18 @@ def list_members(file: IO[bytes], name: str) -> Iterator[Member]:
 
 def read_members(file: IO[bytes], members: Sequence[Member], *, key: Hashable) -> Iterator[Content]:
     """The contents of members, in order; `key`, which names the file's content, is not needed."""
+    good = [member.place for member in members if not member.fault]
+    begin, end = min((start for start, _ in good), default=0), max((sum(place) for place in good), default=0)
+    file.seek(begin)
+    near = io.BytesIO(file.read(end - begin)) if end - begin <= _AT_ONCE else None
     for member in members:
+        start, size = member.place
         if member.fault:
             yield UnreadableImage(member.fault)
             continue
-        start, size = member.place
-        file.seek(start)
-        content = file.read(size)
+        place = file if near is None else near
+        place.seek(start if near is None else start - begin)
+        content = place.read(size)
         yield content if len(content) == size else UnreadableImage("the archive ends within it")
 
 
