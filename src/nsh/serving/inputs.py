@@ -83,6 +83,8 @@ def _find_objects(
 ) -> Images:
     from nsh.serving.sources.remote import name_addresses, walk_store
 
+    if root is not None and not is_address(root):
+        raise ConfigError(f"found --root {root} and addresses: allowed is the address that all are below")
     places = [_absolute(place, root) for place in (*named, *listed)]
     roots = [place for place in places[: len(named)] if not (is_image(_path(place)) or is_archive(place))]
     if not roots:
@@ -94,7 +96,7 @@ def _find_objects(
             f"found the root {without_secrets(roots[0])} beside others: name one root, or give a list of addresses"
         )
     for suffixes in (SUFFIXES, ARCHIVES):
-        found = walk_store(roots[0], suffixes, exclude=Exclude(exclude))
+        found = walk_store(roots[0], suffixes, exclude=Exclude(exclude), progress=progress)
         if found.ids:
             inside = {name: found.source.address(name) for name in found.ids} if suffixes is ARCHIVES else {}
             return _choose(found, inside, exclude=exclude, progress=progress)
@@ -122,7 +124,7 @@ def _choose(found: Images, archives: Mapping[str, str], *, exclude: Sequence[str
 def _absolute(place: str, root: str | None) -> str:
     if is_address(place):
         return place
-    if root is not None and is_address(root):
+    if root is not None:
         return address_below(root, place)
     raise DataError(f"found the file {place} beside addresses: encode them into folders of codes of their own")
 

@@ -34,6 +34,8 @@ class Handler(SimpleHTTPRequestHandler):
         answer = fault() if callable(fault) else fault
         if answer is None:
             super().do_GET()
+        elif str(answer).startswith("<"):
+            self.send_page(answer)
         elif answer == "cut":
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -47,6 +49,13 @@ class Handler(SimpleHTTPRequestHandler):
             self.connection.close()
         else:
             self.send_error(answer)
+
+    def send_page(self, page):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page.encode())
 
     def log_message(self, *arguments):
         pass
@@ -82,6 +91,12 @@ def in_memory(photos):
     store.put(f"{photos}/", "/bucket/photos/", recursive=True)
     yield "memory://bucket/photos"
     store.rm("/bucket", recursive=True)
+
+
+PAGE = """<a href="?C=N;O=D">by name</a> <a href="/">top</a> <a href="../">up</a> <a href="sub/">sub</a>
+<a href="1%20a.jpg">1</a> <a href="./2.jpg">2</a> <a href="/3.jpg">3</a> <a href="/sub/deep/5.jpg">5</a>
+<a href="https://example.org/6.jpg">6</a> <a href="mailto:me">me</a>"""
+"""As Apache, Caddy and others write the page of a folder."""
 
 
 def lines(*names):
@@ -243,6 +258,13 @@ def test_what_cannot_be_found_is_one_sentence(web, in_memory, arguments, listed,
 def test_an_address_outside_of_the_root_is_refused(web):
     with pytest.raises(DataError, match=r"http://other/1\.jpg is not below"):
         find_images(["-"], root=web.url, stdin=lines("http://other/1.jpg?token=s3cret"))
+    with pytest.raises(ConfigError, match="found --root photos and addresses"):
+        find_images(["-"], root="photos", stdin=lines("http://other/1.jpg"))
+
+
+def test_a_page_of_links_is_listed_without_links_that_lead_elsewhere(web):
+    web.faults.update({"/": PAGE, "/sub": '<a href="../">up</a><a href="4.jpg">4</a>'})
+    assert find_images([web.url]).ids == ["1 a.jpg", "2.jpg", "3.jpg", "sub/4.jpg"]
 
 
 def test_globs_leave_out_objects(web, local):

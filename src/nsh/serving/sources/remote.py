@@ -13,6 +13,7 @@ from nsh.serving.sources import Content
 from nsh.serving.sources.addresses import address_below, host_of, id_below, protocol_of, without_secrets
 from nsh.serving.sources.names import reason_to_skip
 from nsh.serving.sources.stores import list_objects, open_store, read_object
+from nsh.system.progress import Progress, no_progress
 from nsh.system.threads import map_in_threads
 
 READERS = 16
@@ -90,7 +91,10 @@ def name_addresses(addresses: Iterable[str], *, root: str, exclude: Exclude) -> 
         image_id = id_below(root, address)
         if image_id is None:
             shown = without_secrets(address)
-            raise DataError(f"{shown} is not below {without_secrets(root)}, which ids are relative to: give --root")
+            raise DataError(
+                f"{shown} is not below {without_secrets(root)}, which ids are relative to: give --root with the "
+                "address that all are below, or no --root for whole addresses as ids"
+            )
         if exclude(image_id):
             left_out["excluded files"] += 1
         else:
@@ -102,7 +106,9 @@ def name_addresses(addresses: Iterable[str], *, root: str, exclude: Exclude) -> 
     return RemoteImages(ids, left_out, Remote(root, others))
 
 
-def walk_store(root: str, suffixes: Sequence[str], *, exclude: Exclude) -> RemoteImages:
+def walk_store(
+    root: str, suffixes: Sequence[str], *, exclude: Exclude, progress: Progress = no_progress
+) -> RemoteImages:
     """The objects below a root whose names end like one of `suffixes`, sorted by id.
 
     What is left out is that of `nsh.core.image_files.walk`.
@@ -113,7 +119,7 @@ def walk_store(root: str, suffixes: Sequence[str], *, exclude: Exclude) -> Remot
         ConfigError: as `Remote.read`.
     """
     left_out, ids = Counter[str](), list[str]()
-    for here, subfolders, files in list_objects(root):
+    for here, subfolders, files in progress(list_objects(root), desc="list folders"):
         parts = [_written(root, part) for part in here]
         for folder in list(subfolders):
             if reason := reason_to_skip(parts, _written(root, folder), exclude=exclude, kind="folders"):

@@ -169,10 +169,12 @@ def _read(store: Any, address: str) -> bytes:
 def _list(store: Any, here: str) -> tuple[list[str], list[str]]:
     """Names of the subfolders and the files in a folder, sorted."""
     found: dict[bool, set[str]] = {True: set(), False: set()}
+    prefix, web = here.rstrip("/") + "/", host_of(here) is not None
     for entry in store.ls(here, detail=True):
         path = entry["name"].rstrip("/")
-        name = path.rpartition("/")[2]
-        if path.startswith(here.rstrip("/") + "/") and name not in ("", ".", ".."):
+        name = path[len(prefix) :].removeprefix("./") if path.startswith(prefix) else ""
+        is_link = web and ("?" in name or "#" in name)  # to another order of the page; in a name they are quoted
+        if "/" not in name and name not in ("", ".", "..") and not is_link:
             found[entry["type"] == "directory"].add(name)
     return sorted(found[True]), sorted(found[False])
 
