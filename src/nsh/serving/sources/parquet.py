@@ -83,8 +83,8 @@ def read_members(file: IO[bytes], members: Sequence[Member], *, key: Hashable) -
 def _read_group(file: IO[bytes], group: int, *, key: Hashable) -> pa.ChunkedArray:
     with _LOCK:
         if (key, group) not in _GROUPS:
-            opened = _open(file, str(key))
-            layout = _find_columns(opened.schema_arrow, str(key))
+            opened = _open(file, "an archive")
+            layout = _find_columns(opened.schema_arrow, "an archive")
             _GROUPS[key, group] = _read_column(opened, group, layout.images)
             while len(_GROUPS) > _KEPT:
                 _GROUPS.popitem(last=False)
@@ -95,14 +95,20 @@ def _open(file: IO[bytes], name: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{name} is no whole Parquet file ({error}): fetch or make it again") from error
+        raise DataError(f"{name} is no whole Parquet file ({_line(error)}): fetch or make it again") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _read_column(opened: pq.ParquetFile, group: int, column: str) -> pa.ChunkedArray:
     try:
         found = opened.read_row_group(group, columns=[column], use_threads=False).column(0)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"row group {group} of a Parquet file is damaged ({error}): fetch or make it again") from error
+        raise DataError(
+            f"row group {group} of a Parquet file is damaged ({_line(error)}): fetch or make it again"
+        ) from error
     return found.flatten()[0] if pa.types.is_struct(found.type) else found
 
 
@@ -128,10 +134,14 @@ def _is_id(kind: pa.DataType) -> bool:
 
 def _path_to_bytes(name: str, kind: pa.DataType) -> str:
     """Where in a column there are bytes; "" if there are none."""
-    if pa.types.is_struct(kind):
-        index = kind.get_field_index("bytes")
-        return f"{name}.bytes" if index >= 0 and _path_to_bytes("", kind.field(index).type) != "" else ""
-    return name or "bytes" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else ""
+    if not pa.types.is_struct(kind):
+        return name if _is_bytes(kind) else ""
+    index = kind.get_field_index("bytes")
+    return f"{name}.bytes" if index >= 0 and _is_bytes(kind.field(index).type) else ""
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _check_groups(opened: pq.ParquetFile, layout: Layout, name: str) -> None:
