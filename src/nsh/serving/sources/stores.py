@@ -7,6 +7,7 @@ Does not know what objects hold.
 """
 
 import io
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -188,9 +189,16 @@ def _patiently(work: Callable[[], Made], address: str) -> Made:
             raise
         except Exception as error:  # each store has its own kinds, many of them plain exceptions
             silence = _judge(error)
-        if wait is not None:
-            time.sleep(wait)
+            if wait is None or _has_no_host(error):
+                break
+        time.sleep(wait)
     raise _silent(address, silence) from silence
+
+
+def _has_no_host(error: Exception) -> bool:
+    """Whether no host has this name: lists of addresses have many such, and none comes back in seconds."""
+    cause = getattr(error, "os_error", error)
+    return isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
 
 
 def _silent(address: str, silence: Exception) -> DownloadError:
