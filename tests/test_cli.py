@@ -1,14 +1,13 @@
-"""The command `nsh` as its user starts it."""
+"""The command `nsh`."""
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import typer.main
 from PIL import Image
+from tests.commands import run_nsh
 from typer.testing import CliRunner
 
 from nsh.cli import app
@@ -18,28 +17,30 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests/golden/encoder.onnx"
 
 
-def nsh(*arguments, folder):
-    command = [sys.executable, "-m", "nsh.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["track", "--help"], ["registry", "promote", "--help"]])
-def test_help_is_there_without_a_project(tmp_path, arguments):
-    result = nsh(*arguments, folder=tmp_path)
+def test_help_is_there_without_a_project(folder, arguments):
+    result = run_nsh(*arguments)
     assert result.returncode == 0
     assert "Usage:" in result.stdout
     assert result.stderr == ""
 
 
-def test_a_strange_folder_is_one_sentence_and_exit_code_2(tmp_path):
-    result = nsh("track", "sync", folder=tmp_path)
+def test_a_strange_folder_is_one_sentence_and_exit_code_2(folder):
+    result = run_nsh("track", "sync")
     assert result.returncode == 2
     assert result.stderr == "error: params.yaml is not here: run the command in the project's folder\n"
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
-def test_an_unknown_command_is_refused(tmp_path):
-    result = nsh("trak", folder=tmp_path)
+def test_an_unknown_command_is_refused(folder):
+    result = run_nsh("trak")
     assert result.returncode == 2
     assert "No such command 'trak'" in result.stderr
 
@@ -59,14 +60,14 @@ def test_no_word_of_the_help_is_lost_as_markup():
     assert [text for text in texts if re.search(r"<\w+>", text)] == []
 
 
-def test_the_parameters_are_checked_whole(tmp_path):
+def test_the_parameters_are_checked_whole(folder):
     text = (ROOT / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(text)
-    good = nsh("params", "check", folder=tmp_path)
+    (folder / "params.yaml").write_text(text)
+    good = run_nsh("params", "check")
     assert (good.returncode, good.stderr) == (0, "")
     assert good.stdout.startswith("params.yaml has no mistake: nsh, itq at 16, 32, 64 bits")
-    (tmp_path / "params.yaml").write_text(text.replace("[nsh, itq]", "nsh").replace("[16, 32, 64]", "[16.5]"))
-    bad = nsh("params", "check", folder=tmp_path)
+    (folder / "params.yaml").write_text(text.replace("[nsh, itq]", "nsh").replace("[16, 32, 64]", "[16.5]"))
+    bad = run_nsh("params", "check")
     assert (bad.returncode, bad.stdout) == (2, "")
     header, *mistakes = bad.stderr.splitlines()
     assert header == "error: params.yaml has 2 mistake(s):"

@@ -5,17 +5,16 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.commands import run_script
 
 ROOT = Path(__file__).parents[1]
 
 
 def run(project: Path, profile: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, project / "tools/use_profile", profile]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_script(project / "tools/use_profile", profile)
 
 
 def git(project: Path, *arguments: str) -> str:

@@ -1,13 +1,12 @@
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from PIL import Image
+from tests.commands import run_script
 
 from nsh.data import registry
 from nsh.data.split import read_header, read_part
@@ -117,7 +116,7 @@ def test_too_many_broken_images_stop_it_and_the_former_split_stays(project: Path
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(project: Path, split: dict, message: str) -> None:
     set_params(**{**SIZES, **split})
-    done = subprocess.run([sys.executable, ROOT / "pipeline/split.py"], capture_output=True, text=True, check=False)
+    done = run_script(ROOT / "pipeline/split.py")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}")
     assert "Traceback" not in done.stderr

@@ -1,17 +1,15 @@
-"""`nsh duplicates`, started as its user starts it."""
+"""`nsh duplicates`: what it says, and its exit codes."""
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 from PIL import Image
+from tests.commands import run_nsh
 
 
 def nsh(*arguments):
-    command = [sys.executable, "-m", "nsh.cli", "duplicates", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_nsh("duplicates", *arguments)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from tests.commands import run_nsh
 from tests.waiting import PATIENCE, wait_until
 
 from nsh.core.manifest import read_codes
@@ -20,25 +21,37 @@ from nsh.system.files import sha256_file
 NSH = [sys.executable, "-m", "nsh.cli"]
 
 
-def nsh(*arguments, folder, **options):
-    return subprocess.run([*NSH, *map(str, arguments)], cwd=folder, capture_output=True, check=False, **options)
-
-
 @pytest.fixture
-def project(photographs, encoder_path, tmp_path):
-    (tmp_path / "photos").mkdir()
-    for row in range(12):
-        Image.fromarray(photographs[row]).save(tmp_path / "photos" / f"{row:02} 語.png")
-    (tmp_path / "encoder.onnx").symlink_to(encoder_path)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def encode(project, *arguments, images="photos", **options):
-    return nsh("encode", images, "--model", "encoder.onnx", "--out", "codes", *arguments, folder=project, **options)
+@pytest.fixture
+def project(photographs, encoder_path, folder):
+    """The working folder, with a dozen photographs and an encoder."""
+    (folder / "photos").mkdir()
+    for row in range(12):
+        Image.fromarray(photographs[row]).save(folder / "photos" / f"{row:02} 語.png")
+    (folder / "encoder.onnx").symlink_to(encoder_path)
+    return folder
+
+
+def words(*arguments, images="photos"):
+    return ["encode", images, "--model", "encoder.onnx", "--out", "codes", *arguments]
+
+
+def encode(*arguments, images="photos"):
+    return run_nsh(*words(*arguments, images=images))
+
+
+def encode_apart(*, images="photos", stdin=b""):
+    """In a process of its own."""
+    return subprocess.run([*NSH, *words(images=images)], input=stdin, capture_output=True, check=False)
 
 
 def test_all_well_is_exit_code_0_one_line_and_nothing_on_standard_error(project):
-    run = encode(project)
+    run = encode_apart()
     assert (run.returncode, run.stdout, run.stderr) == (0, b"codes: 12 codes of 12 bits\n", b"")
     codes = read_codes(project / "codes")
     paths = [project / "photos" / image_id for image_id in codes.ids]
@@ -49,28 +62,28 @@ def test_some_bad_is_exit_code_1_again_and_again_and_each_is_named(project):
     (project / "photos/bad\n.jpg").write_bytes(b"bad")
     (project / "photos/notes.txt").touch()
     for change in ("", "; images: 13 kept, 0 new, 0 changed, 0 gone"):
-        run = encode(project)
+        run = encode()
         assert run.returncode == 1
         left_out = "left out: 1 files that are no images by name\n"
-        assert run.stdout.decode() == f"codes: 12 codes of 12 bits{change}\n{left_out}"
-        first, second = run.stderr.decode().splitlines()
+        assert run.stdout == f"codes: 12 codes of 12 bits{change}\n{left_out}"
+        first, second = run.stderr.splitlines()
         assert first == "1 of 13 images could not be decoded:"
         assert second.startswith('  "bad\\n.jpg": not an image')
 
 
 def test_the_limit_on_pixels_is_an_option_and_its_error_names_it(project):
     Image.new("RGB", (65, 64)).save(project / "photos/wide.png")
-    run = encode(project, "--max-pixels", 64 * 64)
+    run = encode("--max-pixels", 64 * 64)
     assert run.returncode == 1
-    assert "wide.png" in run.stderr.decode()
-    assert "65 x 64 is more than the 4096 pixels allowed" in run.stderr.decode()
-    assert "--max-pixels" in run.stderr.decode()
+    assert "wide.png" in run.stderr
+    assert "65 x 64 is more than the 4096 pixels allowed" in run.stderr
+    assert "--max-pixels" in run.stderr
 
 
 def test_many_bad_are_counted_and_the_table_is_named(project):
     for number in range(15):
         (project / f"photos/bad{number}.jpg").write_bytes(b"bad")
-    lines = encode(project).stderr.decode().splitlines()
+    lines = encode().stderr.splitlines()
     assert len(lines) == 12
     assert lines[-1] == "  and 5 more: see codes/errors.jsonl"
     assert len((project / "codes/errors.jsonl").read_text().splitlines()) == 15
@@ -91,15 +104,15 @@ def test_many_bad_are_counted_and_the_table_is_named(project):
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(project, images, more, message):
     (project / "shards.tar").write_bytes(b"cut")
-    run = encode(project, *more, images=images)
+    run = encode(*more, images=images)
     assert run.returncode == 2
-    assert run.stdout == b""
-    assert re.fullmatch(rf"error: .*{re.escape(message)}.*\n", run.stderr.decode())
+    assert run.stdout == ""
+    assert re.fullmatch(rf"error: .*{re.escape(message)}.*\n", run.stderr)
 
 
 def test_json_is_the_whole_of_standard_output(project):
     (project / "photos/bad.jpg").write_bytes(b"bad")
-    run = encode(project, "--json")
+    run = encode("--json")
     assert run.returncode == 1
     assert json.loads(run.stdout) == {
         "out": "codes",
@@ -121,7 +134,7 @@ def test_json_is_the_whole_of_standard_output(project):
 def test_a_list_comes_through_a_pipe_with_any_name(project):
     names = [b"photos/00 \xe8\xaa\x9e.png", b"photos/new\nline.png", b"gone.jpg"]
     (project / "photos/01 語.png").rename(project / "photos/new\nline.png")
-    run = encode(project, images="-", input=b"\0".join(names))
+    run = encode_apart(images="-", stdin=b"\0".join(names))
     assert run.returncode == 1
     codes = read_codes(project / "codes")
     assert codes.ids == ["photos/00 語.png", "photos/new\nline.png"]
@@ -129,16 +142,15 @@ def test_a_list_comes_through_a_pipe_with_any_name(project):
 
 
 def test_shards_make_the_folder_between_them(project):
-    first = encode(project, "--shard", "1/2")
+    first = encode("--shard", "1/2")
     assert first.returncode == 0
-    assert "other shards are still missing" in first.stdout.decode()
-    assert encode(project, "--shard", "2/2").stdout == b"codes: 6 codes of 12 bits\n"
+    assert "other shards are still missing" in first.stdout
+    assert encode("--shard", "2/2").stdout == "codes: 6 codes of 12 bits\n"
     assert len(read_codes(project / "codes").ids) == 12
 
 
 def test_shards_may_run_at_once(project):
-    arguments = ["encode", "photos", "--model", "encoder.onnx", "--out", "codes"]
-    commands = [[*NSH, *arguments, "--shard", f"{number}/3"] for number in (1, 2, 3)]
+    commands = [[*NSH, *words("--shard", f"{number}/3")] for number in (1, 2, 3)]
     running = [subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE) for command in commands]
     errors = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], errors
@@ -175,7 +187,7 @@ def test_a_killed_run_goes_on(project, number):
     process.send_signal(number)
     assert process.wait(PATIENCE) == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[number]
     assert not (project / "codes/header.json").exists()
-    run = encode(project, "--json")
+    run = encode("--json")
     assert run.returncode == 0
     assert 4 <= json.loads(run.stdout)["kept"] < 12
     codes = read_codes(project / "codes")
@@ -204,13 +216,13 @@ def test_a_bar_moves_on_a_terminal_and_leaves_the_line_clean(project):
 
 
 def test_info_says_what_the_encoder_is(project):
-    run = nsh("info", "encoder.onnx", folder=project)
+    run = run_nsh("info", "encoder.onnx")
     assert run.returncode == 0
-    text = run.stdout.decode()
+    text = run.stdout
     assert "12 bits in 2 bytes" in text
     assert "RGB 64 x 64" in text
     assert sha256_file(project / "encoder.onnx") in text
-    described = json.loads(nsh("info", "encoder.onnx", "--json", folder=project).stdout)
+    described = json.loads(run_nsh("info", "encoder.onnx", "--json").stdout)
     assert described["bits"] == 12
     assert described["sha256"] == sha256_file(project / "encoder.onnx")
     encoder = Encoder(project / "encoder.onnx")
@@ -223,10 +235,11 @@ def test_info_says_what_the_encoder_is(project):
 
 
 @pytest.mark.parametrize("command", ["info", "encode"])
-def test_help_teaches_with_an_example(tmp_path, command):
-    run = nsh(command, "--help", folder=tmp_path, env={**os.environ, "COLUMNS": "120"})
+def test_help_teaches_with_an_example(folder, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "120")
+    run = run_nsh(command, "--help")
     assert run.returncode == 0
-    assert f"nsh {command} " in run.stdout.decode()
+    assert f"nsh {command} " in run.stdout
 
 
 def without(*packages):

@@ -1,11 +1,13 @@
-"""`nsh index`, started as its user starts it."""
+"""`nsh index`: what it says, and its exit codes."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.commands import run_nsh
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import Entry, Plan, digest_ids
@@ -15,8 +17,7 @@ ENCODER = "a" * 64
 
 
 def nsh(*arguments, stdin=""):
-    command = [sys.executable, "-m", "nsh.cli", "index", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    return run_nsh("index", *arguments, stdin=stdin)
 
 
 def write_codes(folder, ids, *, seed=0, encoder=ENCODER):
@@ -140,7 +141,9 @@ def test_info_finds_damage(tmp_path, codes):
 def test_standard_input_that_is_closed_or_no_text_is_one_sentence(tmp_path, codes):
     Index.create(tmp_path / "index", bits=64, encoder_identity=ENCODER)
     command = f"{sys.executable} -m nsh.cli index remove - --index {tmp_path / 'index'}"
-    for source, said in (("<&-", "- means standard input, and that is closed"), ("</bin/sh", "nothing was removed")):
+    binary = tmp_path / "binary"
+    binary.write_bytes(Path("/bin/sh").read_bytes()[:2000])
+    for source, said in (("<&-", "- means standard input, and that is closed"), (f"<{binary}", "nothing was removed")):
         result = subprocess.run(["sh", "-c", f"{command} {source}"], capture_output=True, text=True, check=False)
         assert result.returncode == 2
         assert said in result.stderr

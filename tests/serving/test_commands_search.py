@@ -1,28 +1,17 @@
-"""`nsh search`, started as its user starts it, from images to answers."""
+"""`nsh search`, from images to answers."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
+from tests.commands import run_nsh
 
-from nsh.cli import app
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
 
 
 def nsh(*arguments):
-    command = [sys.executable, "-m", "nsh.cli", "search", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def run_here(*arguments) -> str:
-    """What the command prints, run in this process."""
-    result = CliRunner().invoke(app, ["search", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return run_nsh("search", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +61,12 @@ def test_reranked_hits_have_their_scores(place, encoder_path):
     (expected,) = index.search_reranked(encoder.logits([query]), k=30)
     scores = [hit.score for hit in expected]
     assert scores == sorted(scores, reverse=True)
-    (answer,) = json.loads(run_here(*common, "-k", 30, "--json"))
+    (answer,) = json.loads(nsh(*common, "-k", 30, "--json").stdout)
     assert answer["hits"] == [hit._asdict() for hit in expected]
     first = expected[0]
     line = f"{first.distance:>5}  {first.score:>10.5g}  {first.id}  third={first.metadata['third']}\n"
-    assert run_here(*common, "-k", 1) == line
-    (within,) = json.loads(run_here(*common, "-k", 1, "--radius", 5, "--json"))
+    assert nsh(*common, "-k", 1).stdout == line
+    (within,) = json.loads(nsh(*common, "-k", 1, "--radius", 5, "--json").stdout)
     assert within["hits"] == [hit._asdict() for hit in expected if hit.distance <= 5]
 
 

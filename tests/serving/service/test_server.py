@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from tests.commands import run_nsh
 from tests.waiting import PATIENCE, wait_until
 
 from nsh.serving.index import Index
@@ -17,16 +18,12 @@ from nsh.serving.index import Index
 FILES = 256
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "nsh.cli", "serve", *map(str, arguments)]
-
-
 @pytest.fixture
 def process(encoder_path, index_path, connect):
     """`nsh serve` in a process of its own, once it listens."""
-    arguments = command("--model", encoder_path, "--index", index_path, "--port", 0, "--threads", 1)
+    command = [sys.executable, "-m", "nsh.cli", "serve", "--model", encoder_path, "--index", index_path]
     server = subprocess.Popen(
-        ["sh", "-c", f'ulimit -n {FILES} && exec "$@"', "sh", *arguments],
+        ["sh", "-c", f'ulimit -n {FILES} && exec "$@"', "sh", *command, "--port", "0", "--threads", "1"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "NSH_MAX_IMAGES": "3", "NSH_ALLOWED_HOSTS": "a.example, *.b.example"},
@@ -100,11 +97,12 @@ def test_more_connections_than_files_leave_it_usable_and_the_log_short(process):
         (["--device", "abacus"], {}, "abacus"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path, options, environment, said):
-    arguments = ["--model", encoder_path, "--index", index_path, *options]
-    result = subprocess.run(
-        command(*arguments), capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE
-    )
+def test_what_cannot_be_is_one_sentence_and_exit_code_2(
+    encoder_path, index_path, options, environment, said, monkeypatch
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = run_nsh("serve", "--model", encoder_path, "--index", index_path, *options)
     assert result.returncode == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr
@@ -112,12 +110,7 @@ def test_what_cannot_be_is_one_sentence_and_exit_code_2(encoder_path, index_path
 
 def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
     Index.create(tmp_path / "index", bits=12, encoder_identity="0" * 64)
-    result = subprocess.run(
-        command("--model", encoder_path, "--index", tmp_path / "index"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    result = run_nsh("serve", "--model", encoder_path, "--index", tmp_path / "index")
     assert result.returncode == 2
     assert "holds codes of encoder 000000000000" in result.stderr
 
@@ -133,12 +126,7 @@ def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
 def test_where_it_cannot_listen_is_one_sentence_before_the_start(encoder_path, index_path, options, said):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = subprocess.run(
-            command("--model", encoder_path, "--index", index_path, "--port", port, *options),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        result = run_nsh("serve", "--model", encoder_path, "--index", index_path, "--port", port, *options)
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("error: cannot listen at ")
