@@ -34,6 +34,8 @@ from nsh.training.finetune.recipe import Recipe
 from nsh.training.finetune.state import FineTuningState
 
 RANKS, BATCH = 2, 12
+LONG = ("long", "cut", "rest")
+TOGETHER = ("step", "train", "long", "rest")
 RIVALS = {
     "cibhash": {"hidden": 8, "temperature": 0.3, "bottleneck": 0.01},
     "crovca": {"coding_rate": 0.1, "epsilon": 0.05},
@@ -87,14 +89,14 @@ def make_pair(tiny: Tiny) -> Pair:
 
 
 def act(folder: Path, name: str) -> None:
-    """Run what the act is called by, in `folder`; "three" are the three that need no process of their own."""
-    if name == "three":
-        for one in ("step", "train", "long"):
+    """Run what the act is called by, in `folder`; "all" are those that need no process of their own."""
+    if name == "all":
+        for one in TOGETHER:
             act(folder / one, one)
     elif name == "step":
         step(folder)
     else:
-        train(folder, act=name, epochs=20 if name in ("long", "cut") else 4)
+        train(folder, act=name, epochs=20 if name in LONG else 4)
 
 
 def step(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.finetune.ranks_acts import OBJECTIVES, build, make_pair
+from tests.training.finetune.ranks_acts import OBJECTIVES, TOGETHER, build, make_pair
 from tests.training.finetune.tiny import fit, make_loop, make_network
 from tests.waiting import PATIENCE
 
@@ -50,16 +51,29 @@ def is_alive(pid):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """What two ranks leave: of a step of every objective in `step`, of a run in `train`, of a long one in `long`.
+def cut(tmp_path_factory):
+    """What SIGTERM leaves of a long run, before its last steps; it has started its ranks itself."""
+    folder = tmp_path_factory.mktemp("cut")
+    process = start(folder, "cut")
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGTERM)
+    status, error = finish(process)
+    assert status == 128 + signal.SIGTERM, error
+    return folder
 
-    Torchrun has started them; the runs that are stopped start their ranks themselves.
+
+@pytest.fixture(scope="module")
+def done(cut, tmp_path_factory):
+    """What two ranks leave that torchrun has started.
+
+    Of a step of every objective in `step`, of a run in `train`, of a long one in `long`, of the end of `cut` in `rest`.
     """
     folder = tmp_path_factory.mktemp("ranks")
-    for name in ("step", "train", "long"):
-        (folder / name).mkdir()
+    shutil.copytree(cut, folder / "rest")
+    for name in TOGETHER:
+        (folder / name).mkdir(exist_ok=True)
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    status, error = finish(start(folder, "three", launcher=launcher))
+    status, error = finish(start(folder, "all", launcher=launcher))
     assert status == 0, error
     return folder
 
@@ -131,20 +145,15 @@ class TestRun:
         assert not [path for path in tmp_path.glob("pid-*") if is_alive(int(path.read_text()))]
         assert not (tmp_path / "found.pt").exists()
 
-    def test_sigterm_stops_all_and_the_next_run_ends_as_an_uninterrupted_one_of_torchruns(self, done, tmp_path):
-        process = start(tmp_path, "cut")
-        assert process.stdout.readline() == "here\n"
-        process.send_signal(signal.SIGTERM)
-        status, error = finish(process)
-        assert status == 128 + signal.SIGTERM, error
-        assert len(list(tmp_path.rglob("last.ckpt"))) == 1
-        assert not (tmp_path / "found.pt").exists()
-        status, error = finish(start(tmp_path, "long"))
-        assert status == 0, error
-        expected, found = (torch.load(path / "found.pt", weights_only=True) for path in (done / "long", tmp_path))
+    def test_sigterm_stops_all_and_the_next_run_ends_as_an_uninterrupted_one(self, cut, done):
+        """The next one is torchrun's, and so is the uninterrupted one."""
+        assert len(list(cut.rglob("last.ckpt"))) == 1
+        assert not (cut / "found.pt").exists()
+        paths = (done / "long", done / "rest")
+        expected, found = (torch.load(path / "found.pt", weights_only=True) for path in paths)
         assert found["records"] == expected["records"]
         assert all(torch.equal(value, found["weights"][name]) for name, value in expected["weights"].items())
-        whole, rest = (len((path / "read-0.json").read_text()) for path in (done / "long", tmp_path))
+        whole, rest = (len((path / "read-0.json").read_text()) for path in paths)
         assert rest < whole / 2  # the last steps alone
 
 
