@@ -12,12 +12,14 @@ import numpy as np
 import onnx
 import pytest
 import yaml
+from matplotlib.figure import Figure
 from onnx import TensorProto, helper, numpy_helper
 
 from nsh.config import Params, read_params
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.core.identity import identity_of
 from nsh.system.files import write_json, write_text
+from nsh.tracking import recording
 
 SIZE = 8
 PARAMS = """
@@ -43,6 +45,18 @@ evaluate: {k: 5}
 """
 OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())["methods"]
 """Methods that are in no matrix here, as the project has them: params.yaml must name them all."""
+
+
+@pytest.fixture
+def real_pictures() -> None:
+    """A test that asks for it records the pictures of a pair as they are."""
+
+
+@pytest.fixture(autouse=True)
+def small_pictures(request, monkeypatch) -> None:
+    """An empty picture in the place of a pair's four, which take longer than the rest of a record."""
+    if "real_pictures" not in request.fixturenames:
+        monkeypatch.setattr(recording, "_draw_pair", lambda results: {"precision_recall.png": Figure(figsize=(1, 1))})
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def done(outcomes):
     return {outcome.key: outcome.done for outcome in outcomes}
 
 
-def test_a_stage_adds_its_results_to_the_run_that_trained_the_head(project, params, finish):
+def test_a_stage_adds_its_results_to_the_run_that_trained_the_head(project, params, finish, real_pictures):
     with training_run(project, params, pair=PAIR) as report:
         report({"epoch": 1, "loss": 2.5})
         report({"epoch": 2, "loss": 1.5})

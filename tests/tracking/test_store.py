@@ -9,21 +9,41 @@ import pytest
 from tests.waiting import PATIENCE
 
 from nsh.errors import TrackingError
-from nsh.tracking.store import UnreachableStoreError, open_client, open_store, plain_errors, project_root, store_uri
+from nsh.tracking.store import (
+    DEFAULTS,
+    UnreachableStoreError,
+    open_client,
+    open_store,
+    plain_errors,
+    project_root,
+    store_uri,
+)
 
-FIRST_RUN = """
-import sys
+FIRST_RUNS = """
+import os, sys
 from pathlib import Path
+from mlflow import MlflowClient
 from nsh.tracking.store import open_store
 
-store = open_store(Path(sys.argv[1]), experiment="folder")
-store.client.create_run(store.experiment_id, run_name=f"nsh-{sys.argv[2]}")
+def begin(bits):
+    store = open_store(Path(sys.argv[1]), experiment="folder")
+    store.client.create_run(store.experiment_id, run_name=f"nsh-{bits}")
+
+started = []
+for bits in (8, 16, 32, 64):
+    if process := os.fork():
+        started.append(process)
+    else:
+        begin(bits)
+        os._exit(0)
+sys.exit(any(os.waitpid(process, 0)[1] for process in started))
 """
+"""Processes that begin at once, MLflow being loaded."""
 
 
 def test_four_processes_share_a_fresh_database(tmp_path):
-    processes = [subprocess.Popen([sys.executable, "-c", FIRST_RUN, tmp_path, str(bits)]) for bits in (8, 16, 32, 64)]
-    assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0, 0]
+    environment = {**os.environ, **DEFAULTS}
+    subprocess.run([sys.executable, "-c", FIRST_RUNS, tmp_path], check=True, timeout=PATIENCE, env=environment)
     store = open_store(tmp_path, experiment="folder")
     runs = store.client.search_runs([store.experiment_id])
     assert {run.info.run_name for run in runs} == {"nsh-8", "nsh-16", "nsh-32", "nsh-64"}
