@@ -4,6 +4,7 @@ It is read in production's environment too, which has neither torch nor onnx (`m
 """
 
 import functools
+import gc
 import os
 import random
 import signal
@@ -39,12 +40,13 @@ settings.load_profile("nsh")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
-# that no worker is left alone with it. The rest is `make test-fast`.
+# that no worker is left alone with it. What makes something for other files comes long before them, so that no worker
+# waits for it. The rest is `make test-fast`.
 SLOW = (
-    *("end_to_end/test_repro", "training/finetune", "pipeline", "end_to_end", "methods/test_all_methods", "studies"),
-    *("tracking", "export"),
+    *("end_to_end/test_repro", "pipeline", "export/test_graph", "training/finetune", "end_to_end"),
+    *("methods/test_all_methods", "studies", "tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
-    *("serving/service/test_run", "training"),
+    *("serving/service/test_server", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
     *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "test_use_profile"),
     *("system/test_command", "serving/engines/test_ray_encoding"),
@@ -74,6 +76,17 @@ CONTRACT = EncoderContract(
 class Networks(NamedTuple):
     backbone: "nn.Module"
     head: "nn.Module"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What collecting imports stays to the end: Python's collector of cycles need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
