@@ -1,12 +1,11 @@
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from PIL import Image
+from tests.commands import run_script
 
 from nsh.backbones import weights
 from nsh.errors import ConfigError, DataError
@@ -80,7 +79,7 @@ def test_misspelt_weights_stop_it_before_anything_is_fetched(project: Path) -> N
 def test_a_mistake_is_one_sentence_and_exit_code_2(project: Path) -> None:
     shutil.rmtree("images")
     Path("images").mkdir()
-    done = subprocess.run([sys.executable, ROOT / "pipeline/download.py"], capture_output=True, text=True, check=False)
+    done = run_script(ROOT / "pipeline/download.py")
     assert done.returncode == 2
     assert done.stderr.startswith("error: images has no image (left out: nothing): put images there")
     assert "Traceback" not in done.stderr

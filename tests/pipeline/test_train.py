@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from tests.commands import run_script
 from tests.waiting import PATIENCE
 
 from nsh.errors import CodesError, ConfigError, DataError, NonFiniteLoss
@@ -18,6 +19,7 @@ from nsh.training import fit
 from nsh.training.state import TrainingState
 
 ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "pipeline/train.py"
 NSH = {"epochs": 2, "batch": 10, "d_z": 8}
 ITQ = {"iterations": 3}
 
@@ -39,11 +41,6 @@ def embeddings(tmp_path, monkeypatch, mlflow_database):
     np.save("data/embed/train.npy", features)
     np.save("data/embed/views.npy", views)
     return tmp_path
-
-
-def run_process(*arguments):
-    command = [sys.executable, ROOT / "pipeline/train.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def _interrupt(path, content):
@@ -74,7 +71,8 @@ def test_another_process_writes_the_same_bytes(embeddings, run):
 
     run("train", method="nsh", bits=8)
     here = contents()
-    done = run_process("--method", "nsh", "--bits", "8")
+    command = [sys.executable, SCRIPT, "--method", "nsh", "--bits", "8"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert "models/nsh-8: loss" in done.stdout
     assert contents() == here
@@ -95,7 +93,7 @@ def test_a_process_that_dies_before_its_head_is_written_has_not_trained_in_vain(
 
 
 def test_a_mistake_ends_with_one_sentence_and_exit_code_two(embeddings):
-    done = run_process("--method", "nhs", "--bits", "8")
+    done = run_script(SCRIPT, "--method", "nhs", "--bits", 8)
     assert done.returncode == 2
     assert done.stderr == f"error: found method 'nhs', allowed are {', '.join(METHODS)}\n"
     assert not Path("models").exists()
