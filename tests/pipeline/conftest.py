@@ -34,8 +34,13 @@ def embedded(made_once, request) -> Path:
 @pytest.fixture
 def project(embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the embedded project, as the working folder."""
+    return enter_copy(embedded, tmp_path, monkeypatch)
+
+
+def enter_copy(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a copy of a project the working folder."""
     folder = tmp_path / "project"
-    shutil.copytree(embedded, folder)
+    shutil.copytree(made, folder)
     monkeypatch.chdir(folder)
     return folder
 
@@ -63,3 +68,9 @@ def exported(embedded: Path, made_once) -> Path:
             load_stage("export").main()
 
     return made_once("exported", export)
+
+
+@pytest.fixture
+def exported_project(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the exported project, as the working folder."""
+    return enter_copy(exported, tmp_path, monkeypatch)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.commands import run_script
 
 from nsh.core.codes import pack
 from nsh.core.manifest import read_codes
@@ -26,12 +27,8 @@ CODES = Path(f"codes/itq-{BITS}")
 
 
 @pytest.fixture
-def project(exported, tmp_path, monkeypatch):
-    """A copy of the exported project, as the working folder."""
-    folder = tmp_path / "project"
-    shutil.copytree(exported, folder)
-    monkeypatch.chdir(folder)
-    return folder
+def project(exported_project):
+    return exported_project
 
 
 def change_header(**changes) -> None:
@@ -170,8 +167,7 @@ def test_an_image_that_broke_since_the_split_is_named(project, run):
 
 def test_a_missing_encoder_is_one_sentence_and_exit_code_2(project):
     MODEL.unlink()
-    command = [sys.executable, ROOT / "pipeline/encode.py", "--method", "itq", "--bits", str(BITS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_script(ROOT / "pipeline/encode.py", "--method", "itq", "--bits", BITS)
     assert done.returncode == 2
     assert done.stderr.startswith("error: there is no encoder at")
     assert "Traceback" not in done.stderr
