@@ -72,7 +72,7 @@ class Page:
 
 def open_page(browser, client):
     browser.get(f"http://127.0.0.1:{client.port}/")
-    WebDriverWait(browser, PATIENCE).until(
+    WebDriverWait(browser, PATIENCE, poll_frequency=0.05).until(
         lambda driver: driver.execute_script("return 'ready' in document.documentElement.dataset")
     )
 

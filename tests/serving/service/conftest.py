@@ -1,5 +1,6 @@
 """A real service: an encoder, an index of real photographs' crops, and a server that listens on 127.0.0.1."""
 
+import asyncio
 import http.client
 import json
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import uvicorn
+import uvicorn.server
 from PIL import Image
 from tests.waiting import PATIENCE, wait_until
 
@@ -99,6 +100,24 @@ def index_path(gallery, encoder, tmp_path) -> Path:
         encoder_identity=encoder.identity,
     )
     return tmp_path / "index"
+
+
+class _Wakeful:
+    """asyncio, with short sleeps."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wakeful_server() -> Iterator[None]:
+    """uvicorn looks every tenth of a second whether it shall stop, and hundreds of servers are stopped here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", _Wakeful())
+        yield
 
 
 @contextmanager
