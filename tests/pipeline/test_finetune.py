@@ -148,7 +148,7 @@ def run_ranks():
 
 def test_two_ranks_write_once_and_are_one_run(tuning, run):
     """Their losses are one rank's, at rates so small that Adam cannot make much of how sums are rounded."""
-    still = {"nsh": {"learning_rate": 1e-9}, "learning_rate": 1e-9}
+    still = {"nsh": {"epochs": 1, "learning_rate": 1e-9}, "learning_rate": 1e-9}
     change(**still)
     run("train", method="nsh")
     alone = read_json(FOLDER / "history.json")
