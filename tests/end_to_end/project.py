@@ -17,7 +17,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 ROOT = Path(__file__).parents[2]
-IMAGES = 300
+IMAGES = 301
+BROKEN = "0/0000.png"
 
 
 class Project:
@@ -69,11 +70,14 @@ def copy_project(folder: Path) -> None:
 
 
 def draw_digits(folder: Path) -> None:
+    """Photographs in class folders, and one that is cut."""
     digits = load_digits()
     for row, (pixels, label) in enumerate(zip(digits.images[:IMAGES], digits.target[:IMAGES], strict=True)):
         path = folder / str(label) / f"{row:04}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((pixels / pixels.max() * 255).astype(np.uint8)).save(path)
+    broken = folder / BROKEN
+    broken.write_bytes(broken.read_bytes()[:60])
 
 
 def write_params(folder: Path, images: Path) -> None:

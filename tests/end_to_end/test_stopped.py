@@ -1,75 +1,31 @@
 """A training that was stopped goes on where it was, however it was stopped."""
 
-import os
-import re
-import signal
-import subprocess
-import time
+from pathlib import Path
 
 import yaml
 from tests.end_to_end.project import Project
+from tests.end_to_end.stopping import check_it_went_on, stop_in_training
 
-STEPS = 100 // 20  # an epoch: images to train on, by the batch
-WAITING = """
-import os, sys, time
-
-if os.path.exists("wait") and any(argument.endswith("train.py") for argument in sys.orig_argv):
-    from nsh.training.state import TrainingState
-
-    save = TrainingState.save
-
-    def save_and_wait(self, checkpoint):
-        save(self, checkpoint)
-        while os.path.exists("wait"):
-            time.sleep(0.02)
-
-    TrainingState.save = save_and_wait
-"""
-"""Python runs it as it starts: a training waits behind its first checkpoint as long as there is a file `wait`."""
+BEFORE = {"check", "download", "split", "embed"}
+AFTER = {"export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
 
 
-def stop_in_training(project: Project, how: str) -> str:
-    """Stop `dvc repro` once the training has a checkpoint: what it printed until no process of it was left."""
-    (project.folder / "src/sitecustomize.py").write_text(WAITING)
-    (project.folder / "wait").touch()
-    process = subprocess.Popen(
-        ["dvc", "repro", "train@nsh-16"],
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,  # Ctrl-C reaches every process of a terminal
-    )
-    while not any((project.folder / ".cache/nsh/train").glob("*/last.ckpt")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    if how == "ctrl-c":
-        os.killpg(process.pid, signal.SIGINT)
-    else:
-        process.kill()
-    printed = process.communicate()[0]  # to the end of the pipe, which the training holds too
-    (project.folder / "wait").unlink()
-    return printed
+def test_after_ctrl_c_it_goes_on_and_what_depends_on_it_is_made(made: Path, printed: tuple[str, str]) -> None:
+    project, (stopped, again) = Project(made / "project"), printed
+    check_it_went_on(project, stopped, again, epochs=2)
+    first, second = project.stages_run(stopped), project.stages_run(again)
+    assert first >= BEFORE
+    assert second >= AFTER
+    assert first & second == {"train@nsh-16"}
 
 
-def stop_and_go_on(project: Project, how: str, *, epochs: int, target: str) -> set[str]:
-    """Stop a training of so many epochs and go on with it; return the stages that ran then, without check."""
+def test_where_dvc_alone_was_killed_it_goes_on_too_and_what_depends_on_it_is_stale(project: Project) -> None:
     params = yaml.safe_load((project.folder / "params.yaml").read_text())
-    params["methods"]["nsh"]["epochs"] = epochs
+    params["methods"]["nsh"]["epochs"] = 21
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
-    assert "run the same command again to go on" in stop_in_training(project, how)
-    again = project.run("dvc", "repro", *([target] if target else []))
-    shown = {int(total) for total in re.findall(r"train: +\d+%.*?/(\d+) \[", again)}
-    assert shown == {(epochs - 1) * STEPS}  # all but the first epoch's
-    assert len(project.json("models/nsh-16/history.json")) == epochs
-    return project.stages_run(again) - {"check"}
-
-
-def test_after_ctrl_c_it_goes_on_and_what_depends_on_it_is_made_again(project: Project) -> None:
-    ran = stop_and_go_on(project, "ctrl-c", epochs=20, target="")
-    assert ran == {"train@nsh-16", "export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
-
-
-def test_where_dvc_alone_was_killed_it_goes_on_too(project: Project) -> None:
-    assert stop_and_go_on(project, "dvc alone is killed", epochs=21, target="train@nsh-16") == {"train@nsh-16"}
+    command = ("dvc", "repro", "train@nsh-16")
+    stopped = stop_in_training(project, *command, how="dvc alone is killed")
+    again = project.run(*command)
+    check_it_went_on(project, stopped, again, epochs=21)
+    assert project.stages_run(again) == {"train@nsh-16"}
+    assert project.stages_stale() == {"check", "export@nsh-16", "evaluate@nsh-16"}
