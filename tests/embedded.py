@@ -38,7 +38,8 @@ def load_stage(name: str) -> ModuleType:
 def make_embedded(folder: Path, get: Callable[[str], Any]) -> None:
     """Download, split and embed in a new `folder`, with a trained ITQ head and an empty MLflow database.
 
-    `get` gives the session's fixtures by name.
+    `get` gives the session's fixtures by name. The backbone's graph is theirs too: an export takes longer than all the
+    rest, and `tests/pipeline/test_embed.py` compares it with the stage's own.
     """
     folder.mkdir()
     shutil.copy(get("mlflow_database"), folder / "mlflow.db")
@@ -50,8 +51,10 @@ def make_embedded(folder: Path, get: Callable[[str], Any]) -> None:
             Image.fromarray(pixels).save(path)
         torch.save(get("trained").backbone.network.state_dict(), "weights.pt")
         _write_params()
-        for name in ("download", "split", "embed"):
-            load_stage(name).main()
+        download, split, embed = (load_stage(name) for name in ("download", "split", "embed"))
+        embed.export_backbone = lambda backbone, *, image_size: get("backbone_model")
+        for stage in (download, split, embed):
+            stage.main()
         _train()
 
 
