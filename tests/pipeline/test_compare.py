@@ -33,12 +33,12 @@ def project(exported_project):
     return exported_project
 
 
-def finish(stage, *more):
+def finish(stage):
     """What lies between the encoder and the report, by the real stages; MLflow has its own tests."""
     key = Path(f"models/itq-{BITS}")
     write_json(key / "history.json", [{"epoch": 1, "loss": 0.75}, {"epoch": 2, "loss": 0.5}])
     with pytest.MonkeyPatch.context() as patch:
-        for name in (*more, "encode", "evaluate"):
+        for name in ("encode", "evaluate"):
             patch.setattr("sys.argv", [f"{name}.py", "--method", "itq", "--bits", str(BITS)])
             module = stage(name)
             patch.setattr(module, "record", lambda *arguments, **options: None, raising=False)
@@ -80,7 +80,7 @@ def test_without_labels_the_report_claims_nothing(project, stage):
     embed.export_backbone = lambda backbone, *, image_size: graph  # labels do not change it
     for module in (stage("download"), stage("split"), embed):
         module.main()
-    finish(stage, "export")
+    finish(stage)
     stage("compare").main()
     assert contents().keys() == REPORT - {"precision_at_k.png", "precision_recall.png"}
     assert read_json(Path("reports/embedding.json")) == {}
