@@ -49,7 +49,7 @@ SLOW = (
     *("serving/service/test_server", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
     *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "test_use_profile"),
-    *("system/test_command", "serving/engines/test_ray_encoding"),
+    *("system/test_command", "serving/engines"),
 )
 TESTS = Path(__file__).parent
 

@@ -12,16 +12,26 @@ from nsh.serving.commands.encode import MaxPixels, Model
 
 if TYPE_CHECKING:
     from nsh.serving.encoder import Outputs
-    from nsh.serving.index import Filter, Hit, Index, ScoredHit
+    from nsh.serving.index import Engine, Filter, Hit, ScoredHit
 
 SOME_FAILED = 1
+
+IndexAddress = Annotated[
+    str,
+    typer.Option(
+        envvar="NSH_INDEX",
+        metavar="FOLDER|URL",
+        help="Folder of the index, or milvus://HOST:PORT/COLLECTION (extra milvus).",
+        show_default=False,
+    ),
+]
 
 
 def search(
     context: typer.Context,
     images: Annotated[list[Path], typer.Argument(help="Image files to search with.", show_default=False)],
     model: Model,
-    index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
+    index: IndexAddress,
     k: Annotated[int, typer.Option("-k", help="How many items to find for each image.", min=1)] = 10,
     radius: Annotated[
         int | None, typer.Option(min=0, help="Find all items within this many bits instead.", show_default=False)
@@ -57,12 +67,13 @@ def search(
     from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
-    from nsh.serving.index import Index
+    from nsh.serving.engines.opening import open_engine
+    from nsh.serving.index.engine import check_encoder
 
     only = _filter(prefix, where)
-    opened = Index.open(index, readonly=True)
+    opened = open_engine(index, readonly=True)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
-    opened.check_encoder(encoder.identity)
+    check_encoder(opened, encoder.identity)
     results = list(show_progress(encoder.run_each(images), desc="encode", total=len(images)))
     good = [result for result in results if not isinstance(result, UnreadableImage)]
     find = _search_reranked if rerank else _search
@@ -80,7 +91,7 @@ def search(
 
 
 def _search(
-    index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
 ) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 
@@ -93,7 +104,7 @@ def _search(
 
 
 def _search_reranked(
-    index: "Index", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
 ) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 

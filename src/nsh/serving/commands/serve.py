@@ -7,6 +7,7 @@ import typer
 
 from nsh.serving.commands.encode import Model
 from nsh.serving.commands.health import DEFAULT_HOST, DEFAULT_PORT, AddressFile, Host, Port
+from nsh.serving.commands.search import IndexAddress
 
 _LIMITS = "Limits"
 
@@ -14,7 +15,7 @@ _LIMITS = "Limits"
 def serve(
     context: typer.Context,
     model: Model,
-    index: Annotated[Path, typer.Option(envvar="NSH_INDEX", help="Folder of the index.")],
+    index: IndexAddress,
     images: Annotated[
         Path | None,
         typer.Option(envvar="NSH_IMAGES", help="Folder that the ids are relative to, for thumbnails of items."),

@@ -4,7 +4,7 @@ The folder must be on a local disk and may be mounted read-only; locks and mappe
 file system. Knows no image and no encoder, except the identity of the encoder whose codes it holds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -12,14 +12,16 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import check_codes, code_bytes
+from nsh.core.codes import code_bytes
 from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
 from nsh.serving.index import integrity, writer
-from nsh.serving.index.checks import check_ids, check_metadata
+from nsh.serving.index.batches import Batch, read_batches
 from nsh.serving.index.database import Database
+from nsh.serving.index.engine import Filter, Hit, ScoredHit, check_addition, check_encoder
 from nsh.serving.index.selection import Superseded
-from nsh.serving.index.snapshot import Filter, Hit, ScoredHit, Snapshot, open_snapshot
+from nsh.serving.index.snapshot import Snapshot, open_snapshot
+from nsh.system.progress import Progress, no_progress
 
 T = TypeVar("T")
 
@@ -117,13 +119,7 @@ class Index:
                 open for reading only, or another process is writing.
         """
         self._check_writable()
-        self.check_encoder(encoder_identity)
-        check_codes(codes, bits=self.bits)
-        check_ids(ids)
-        for name, values in (("codes", codes), ("metadata", metadata)):
-            if values is not None and len(values) != len(ids):
-                raise CodesError(f"found {len(ids)} ids and {len(values)} {name}: give one for each id")
-        check_metadata(metadata or ())
+        check_addition(self, ids, codes, metadata=metadata, encoder_identity=encoder_identity)
         if not ids:
             return 0
         added = writer.add(self.folder, ids, codes, metadata=metadata)
@@ -217,6 +213,15 @@ class Index:
         """
         return self.read(lambda snapshot: snapshot.code_of(id))
 
+    def batches(self, *, progress: Progress = no_progress) -> Iterable[Batch]:
+        """All items of the version that is open, block by block, in the order of insertion; `progress` counts blocks.
+
+        Raises:
+            IndexBusy: a part that is not yet read was changed.
+            IndexUnusable: the index cannot be read.
+        """
+        return read_batches(self._snapshot, progress=progress)
+
     def refresh(self) -> None:
         """Move to the newest complete version, by reading the blocks of codes that were changed since.
 
@@ -241,11 +246,7 @@ class Index:
         Raises:
             CodesError: it holds another encoder's.
         """
-        if identity != self.encoder_identity:
-            raise CodesError(
-                f"the index holds codes of the encoder {self.encoder_identity[:12]}, these are of {identity[:12]}: "
-                "use that encoder, or build another index"
-            )
+        check_encoder(self, identity)
 
     def _check_writable(self) -> None:
         if self._readonly:

@@ -8,49 +8,24 @@ a snapshot.
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import binarize, check_codes, code_bytes, pack
+from nsh.core.codes import check_codes, code_bytes
 from nsh.core.reranking import rerank, shortlist_length
-from nsh.errors import CodesError, UnknownItem
+from nsh.errors import UnknownItem
 from nsh.serving.index import blocks, items, schema
-from nsh.serving.index.checks import check_filter, whole
+from nsh.serving.index.checks import whole
 from nsh.serving.index.database import Database
+from nsh.serving.index.engine import Filter, Hit, ScoredHit, codes_of_logits, filtered_column
 from nsh.serving.index.exact import Found
 from nsh.serving.index.loaded import Loaded
 from nsh.serving.index.rows import Rows
 from nsh.serving.index.selection import Selections, Superseded, check_unchanged, column_is, id_begins
 
 _FILTERS_KEPT = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """Restricts a search to items whose id begins with `id_prefix`, and whose metadata `column` has the `value`."""
-
-    id_prefix: str | None = None
-    column: str | None = None
-    value: str | None = None
-
-
-class Hit(NamedTuple):
-    """One item found: its id, its distance in bits, and the values of its metadata columns."""
-
-    id: str
-    distance: int  # bits
-    metadata: dict[str, str]
-
-
-class ScoredHit(NamedTuple):
-    """A hit of a re-ranked search, with its score: the higher, the nearer (`nsh.core.reranking`)."""
-
-    id: str
-    distance: int  # bits
-    score: float  # in the unit of the query's logits
-    metadata: dict[str, str]
 
 
 @dataclass(eq=False)
@@ -96,11 +71,7 @@ class Snapshot:
         self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
     ) -> list[list[ScoredHit]]:
         """As `Index.search_reranked`."""
-        k, codes = whole("k", k, least=1), pack(binarize(logits))
-        if logits.shape[1] != self.bits:
-            raise CodesError(
-                f"found {logits.shape[1]} logits a query, the codes have {self.bits} bits: use one encoder"
-            )
+        k, codes = whole("k", k, least=1), codes_of_logits(logits, bits=self.bits)
         radius = None if radius is None else min(whole("radius", radius, least=0), self.bits)
         rows, limit = self.select(where), shortlist_length(k)
         return self._best(rows.search(codes, radius=radius, limit=limit, threads=self.threads), logits, k=k)
@@ -151,25 +122,16 @@ class Snapshot:
         return rows
 
     def _select(self, where: Filter) -> Rows:
-        check_filter([text for text in (where.id_prefix, where.column, where.value) if text is not None])
         rows, conditions = self.loaded.rows, []
-        if where.column is not None or where.value is not None:
-            column, value = self._check_pair(where)
-            conditions.append(column_is(column, value))
+        by_metadata = where.column is not None or where.value is not None
+        if pair := filtered_column(where, self.columns() if by_metadata else ()):
+            conditions.append(column_is(*pair))
         if where.id_prefix:
             conditions.append(id_begins(where.id_prefix))
         for condition in conditions:
             arrays = rows.base.keys, rows.delta.keys
             rows = rows.select(*self.selections.match(condition, *arrays, versions=self.loaded.versions))
         return rows
-
-    def _check_pair(self, where: Filter) -> tuple[str, str]:
-        if where.column is None or where.value is None:
-            raise CodesError("a filter by metadata needs a column and a value: give both")
-        if where.column not in (known := self.columns()):
-            there = f"there are {', '.join(known)}" if known else "no item has metadata"
-            raise CodesError(f"no item has the metadata column {where.column!r}: {there}")
-        return where.column, where.value
 
     def _check_newest(self, connection: sqlite3.Connection) -> None:
         if schema.read_version(connection) != self.version:

@@ -1,8 +1,9 @@
-"""The service's index: parallel searches, one writer at a time, and a regular check for newer versions.
+"""The service's engine: parallel searches, one writer at a time, and a regular check for what others have changed.
 
 Knows nothing of HTTP.
 """
 
+import math
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from nsh.core.codes import binarize, pack
 from nsh.errors import CodesError, IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
-from nsh.serving.index import Filter, Hit, Index, ScoredHit, Snapshot
+from nsh.serving.engines.opening import open_engine
+from nsh.serving.index import Filter, Hit, Reader, ScoredHit
 from nsh.serving.service.metrics import Metrics
 
 FREED_BYTES = 1024 * 1024
@@ -25,33 +27,33 @@ FREED_BYTES = 1024 * 1024
 class Found(NamedTuple):
     """The result of a search."""
 
-    version: int  # of the index
+    version: int | None  # of the index; None: its engine has no versions
     code: NDArray[np.uint8]  # the query's
     hits: list[Hit] | list[ScoredHit]
 
 
 class Library:
-    """An index, opened for one encoder.
+    """An index on any engine, opened for one encoder.
 
     Attributes:
         fault: the error of the last change if the disk was and still is full; else "".
     """
 
-    def __init__(self, folder: Path, encoder: Encoder, metrics: Metrics) -> None:
-        """Open the index in `folder`.
+    def __init__(self, address: str | Path, encoder: Encoder, metrics: Metrics) -> None:
+        """Open the index at `address` (`nsh.serving.engines.opening`).
 
         Raises:
             CodesError: there is no index, it cannot be read, or its codes are another encoder's.
         """
         self.fault, self._free_when_full = "", 0
-        self._folder = folder
+        self._address = address
         self._metrics = metrics
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
-        self._index = Index.open(folder)
+        self._index = open_engine(address)
         if self._index.encoder_identity != encoder.identity:
             raise CodesError(
-                f"the index {folder} holds codes of encoder {self._index.encoder_identity[:12]}, the encoder given is "
+                f"the index {address} holds codes of encoder {self._index.encoder_identity[:12]}, the encoder given is "
                 f"{encoder.identity[:12]}: give the index's own encoder, or build an index with this one"
             )
         self._count()
@@ -67,8 +69,8 @@ class Library:
         return self._index.encoder_identity
 
     @property
-    def version(self) -> int:
-        """The version that is searched now."""
+    def version(self) -> int | None:
+        """The version that is searched now; None: the engine has no versions."""
         return self._index.version
 
     def __len__(self) -> int:
@@ -86,13 +88,13 @@ class Library:
             CodesError: the filter names a missing column.
         """
 
-        def ask(snapshot: Snapshot) -> Found:
-            code = snapshot.code_of(query) if isinstance(query, str) else query
+        def ask(reader: Reader) -> Found:
+            code = reader.code_of(query) if isinstance(query, str) else query
             if radius is None:
-                (hits,) = snapshot.search(code[None], k=k, where=where)
+                (hits,) = reader.search(code[None], k=k, where=where)
             else:
-                (hits,) = snapshot.search_radius(code[None], radius=radius, where=where, limit=k)
-            return Found(snapshot.version, code, hits)
+                (hits,) = reader.search_radius(code[None], radius=radius, where=where, limit=k)
+            return Found(reader.version, code, hits)
 
         return self._index.read(ask)
 
@@ -105,9 +107,9 @@ class Library:
             CodesError: the filter names a missing column.
         """
 
-        def ask(snapshot: Snapshot) -> Found:
-            (hits,) = snapshot.search_reranked(logits[None], k=k, radius=radius, where=where)
-            return Found(snapshot.version, pack(binarize(logits[None]))[0], hits)
+        def ask(reader: Reader) -> Found:
+            (hits,) = reader.search_reranked(logits[None], k=k, radius=radius, where=where)
+            return Found(reader.version, pack(binarize(logits[None]))[0], hits)
 
         return self._index.read(ask)
 
@@ -152,8 +154,10 @@ class Library:
         self.refresh()
 
     def _free(self) -> int:
-        return shutil.disk_usage(self._folder).free
+        """Bytes free on the disk of an index in a folder, the one engine that raises `IndexFull`."""
+        return shutil.disk_usage(self._address).free
 
     def _count(self) -> None:
         self._metrics.items.set(len(self._index))
-        self._metrics.version.set(self._index.version)
+        version = self._index.version
+        self._metrics.version.set(math.nan if version is None else version)

@@ -64,7 +64,7 @@ class Neighbours(_Strict):
     code: str = Field(description="the query's code in hexadecimal: search with it again without the image")
     logits: list[float] | None = Field(description="of the image, to search with them again; null for a code or an id")
     bits: int
-    version: int = Field(description="of the index that was searched")
+    version: int | None = Field(description="of the index that was searched; null: the engine has none")
     hits: list[Neighbour]
 
 
@@ -73,7 +73,7 @@ class Changed(_Strict):
 
     changed: int
     items: int = Field(description="in the index now")
-    version: int
+    version: int | None
     errors: list[Encoded] = Field(description="images that could not be decoded and were left out")
 
 
@@ -98,7 +98,7 @@ class Info(_Strict):
     bits: int
     image_size: int
     items: int
-    version: int
+    version: int | None
     columns: list[str] = Field(description="of the metadata")
     thumbnails: bool
     writable: bool

@@ -33,7 +33,7 @@ class Settings:
     """
 
     model: Path  # encoder.onnx
-    index: Path  # folder of the index
+    index: str | Path  # folder of the index, or milvus://HOST:PORT/COLLECTION
     images: Path | None = None  # root that the index's ids are relative to; None: no thumbnails
     token: str | None = field(default=None, repr=False)  # of those who may change items; None: nobody may
     device: str = "cpu"  # as nsh.serving.session.open_session takes it
