@@ -28,7 +28,7 @@ setup: $(READY) .dvc/tmp/plots.html $(if $(wildcard .git),,.dvc/config.local)  #
 $(READY): pyproject.toml constraints.txt src/nsh/__init__.py
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, found " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,studies,ray,remote,parquet,dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[serve,train,ops,studies,ray,remote,parquet,milvus-lite,lance,dev]'
 	touch $@
 
 # The page that shows DVC's charts without a network.

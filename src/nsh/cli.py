@@ -65,6 +65,9 @@ EXTRAS = {
     "mlflow": "ops",
     "ray": "ray",
     "fsspec": "remote",
+    "pymilvus": "milvus",
+    "milvus_lite": "milvus-lite",
+    "lance": "lance",
     "pyarrow": "parquet",
 }
 """Packages that need an extra, and the extra."""

@@ -1,10 +1,9 @@
 """URLs of Milvus collections, and addresses where no Milvus answers. Milvus itself is not needed."""
 
 import socket
-import subprocess
-import sys
 
 import pytest
+from tests.commands import run_nsh
 
 from nsh.errors import ConfigError, IndexMissing, IndexUnusable
 from nsh.serving.engines.milvus_address import parse
@@ -64,14 +63,12 @@ def test_where_nobody_listens_the_reason_is_named():
         knock(parse("milvus:///no/such/index.db/photos"))
 
 
-def test_commands_say_so_in_one_sentence(tmp_path, golden_encoder):
+def test_commands_say_so_in_one_sentence(golden_encoder):
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"milvus://127.0.0.1:{server.getsockname()[1]}/photos"
-    command = [sys.executable, "-m", "nsh.cli", "serve", "--model", golden_encoder, "--index", url]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    run = run_nsh("serve", "--model", golden_encoder, "--index", url)
     assert (run.returncode, run.stdout) == (2, "")
     assert (
         run.stderr
         == f"error: no Milvus answers at {url} (Connection refused): check the address, and that the server is up\n"
     )
-    assert list(tmp_path.iterdir()) == []

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nsh.serving.commands.index_export import Folder, export
+
 if TYPE_CHECKING:
     from nsh.core.manifest import Codes
-    from nsh.serving.index import Index
+    from nsh.serving.index import Engine
     from nsh.serving.index.metadata_csv import MatchedMetadata
 
-index = typer.Typer(no_args_is_help=True, help="An index of codes: build, change or inspect it.")
+index = typer.Typer(no_args_is_help=True, help="An index of codes: build, change, inspect or export it.")
+index.command("export")(export)
 
-Folder = Annotated[Path, typer.Option("--index", envvar="NSH_INDEX", help="Folder of the index.")]
+Anywhere = Annotated[
+    str,
+    typer.Option("--index", envvar="NSH_INDEX", metavar="FOLDER|URL", help="Folder, or milvus://… as of nsh serve."),
+]
 Sources = Annotated[list[Path], typer.Argument(help="Folders that `nsh encode` made.", show_default=False)]
 Metadata = Annotated[
     Path | None,
@@ -51,7 +57,7 @@ def build(
 
 
 @index.command("add")
-def add(codes: Sources, folder: Folder, metadata: Metadata = None, as_json: AsJson = False) -> None:
+def add(codes: Sources, folder: Anywhere, metadata: Metadata = None, as_json: AsJson = False) -> None:
     """Add folders of codes, all or none. An existing id gets its new code.
 
     Codes of another encoder are refused. Running searches are not disturbed.
@@ -59,9 +65,9 @@ def add(codes: Sources, folder: Folder, metadata: Metadata = None, as_json: AsJs
     Example:
     nsh index add more-codes --index index
     """
-    from nsh.serving.index import Index
+    from nsh.serving.engines.opening import open_engine
 
-    changed = Index.open(folder)
+    changed = open_engine(folder)
     sources = _read(codes)
     added, joined = _add(changed, sources, metadata=metadata)
     given = sum(len(source.ids) for source in sources)
@@ -79,7 +85,7 @@ def remove(
     ids: Annotated[
         list[str], typer.Argument(help="Ids; - reads them from standard input, one a line.", show_default=False)
     ],
-    folder: Folder,
+    folder: Anywhere,
     as_json: AsJson = False,
 ) -> None:
     """Remove items, all or none of those named.
@@ -89,12 +95,12 @@ def remove(
     """
     from nsh.core.names import read_list
     from nsh.serving.commands.terminal import standard_input
-    from nsh.serving.index import Index
+    from nsh.serving.engines.opening import open_engine
 
     names = [name for name in ids if name != "-"]
     if "-" in ids:
         names += read_list(standard_input().read())
-    changed = Index.open(folder)
+    changed = open_engine(folder)
     removed = changed.remove([_find(changed, name) for name in names])
     if as_json:
         typer.echo(json.dumps({"removed": removed, **_describe(changed)}, indent=2))
@@ -104,7 +110,7 @@ def remove(
 
 @index.command("info")
 def info(
-    folder: Annotated[Path, typer.Argument(help="Folder of the index.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER|URL", help="Folder, or milvus://… as of nsh serve.")],
     check: Annotated[bool, typer.Option("--check", help="Read all of it, and report damage anywhere.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -117,10 +123,14 @@ def info(
     Example:
     nsh index info index --check
     """
+    from nsh.errors import ConfigError
+    from nsh.serving.engines.opening import open_engine
     from nsh.serving.index import Index
 
-    shown = Index.open(folder, readonly=True)
+    shown = open_engine(folder, readonly=True)
     if check:
+        if not isinstance(shown, Index):
+            raise ConfigError(f"--check reads the index in a folder, found {folder}: its engine checks it")
         shown.check()
     _print(shown, as_json=as_json)
 
@@ -165,7 +175,7 @@ def _read(folders: list[Path]) -> "list[Codes]":
     return sources
 
 
-def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
+def _add(to: "Engine", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
     """Add the codes; return how many of the ids are new, and their metadata."""
     import numpy as np
 
@@ -178,7 +188,7 @@ def _add(to: "Index", sources: "list[Codes]", *, metadata: Path | None) -> "tupl
     return to.add(ids, codes, metadata=items, encoder_identity=sources[0].header["encoder_identity"]), joined
 
 
-def _find(index: "Index", name: str) -> str:
+def _find(index: "Engine", name: str) -> str:
     """The id in the index that a name means; the name itself if there is none."""
     from nsh.core.names import spellings
     from nsh.errors import UnknownItem
@@ -196,7 +206,7 @@ def _describe_join(joined: "MatchedMetadata | None") -> dict[str, int]:
     return {"items_without_line": len(joined.without_line), "lines_without_item": len(joined.unmatched)}
 
 
-def _describe(shown: "Index") -> dict[str, Any]:
+def _describe(shown: "Engine") -> dict[str, Any]:
     return {
         "items": len(shown),
         "bits": shown.bits,
@@ -206,11 +216,12 @@ def _describe(shown: "Index") -> dict[str, Any]:
     }
 
 
-def _print(shown: "Index", *, as_json: bool, joined: "MatchedMetadata | None" = None) -> None:
+def _print(shown: "Engine", *, as_json: bool, joined: "MatchedMetadata | None" = None) -> None:
     if as_json:
         typer.echo(json.dumps({**_describe(shown), **_describe_join(joined)}, indent=2))
         return
-    typer.echo(f"items      {len(shown)}, version {shown.version}")
+    version = "" if shown.version is None else f", version {shown.version}"
+    typer.echo(f"items      {len(shown)}{version}")
     typer.echo(f"codes      {shown.bits} bits, of the encoder {shown.encoder_identity}")
     typer.echo(f"metadata   {', '.join(shown.columns) or 'none'}")
     if joined is not None:
