@@ -16,13 +16,15 @@ ENV LANG=C.UTF-8 \
     DO_NOT_TRACK=1
 
 # Packages first, for an nsh that is empty but for its name and version: they stay cached while the source changes.
+# EXTRAS=serve,milvus: for an index in Milvus too.
 FROM base AS build
+ARG EXTRAS=serve
 RUN python -m venv --without-pip /opt/nsh
 WORKDIR /build
 COPY pyproject.toml constraints.txt ./
 COPY src/nsh/__init__.py src/nsh/
 RUN touch LICENSE NOTICE README.md \
-    && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt '.[serve]' \
+    && pip --python /opt/nsh/bin/python install --no-cache-dir -c constraints.txt ".[${EXTRAS}]" \
     && rm -rf build src
 COPY LICENSE NOTICE README.md ./
 COPY src src

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import nsh
+from nsh.serving.engines.milvus_address import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -91,3 +92,17 @@ def test_what_a_page_of_the_site_would_fetch_is_found() -> None:
 
 def test_every_file_that_becomes_a_page_is_there() -> None:
     assert not [source for source in SITE["PAGES"] if not (ROOT / source).is_file()]
+
+
+def test_a_service_of_compose_on_milvus_is_the_plain_one_with_another_index() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    plain, milvus = (compose["services"][name] for name in ("search", "search-on-milvus"))
+    same = plain.keys() - {"build", "image", "environment", "ports"}
+    assert {name: milvus[name] for name in same} == {name: plain[name] for name in same}
+    address = parse(milvus["environment"]["NSH_INDEX"])
+    assert address is not None
+    assert address.uri == "http://milvus:19530"
+    assert milvus["build"]["args"]["EXTRAS"] in (ROOT / "Dockerfile").read_text()
+    volumes = {volume.partition(":")[0] for one in compose["services"].values() for volume in one["volumes"]}
+    assert {name for name in volumes if name.isidentifier()} == compose["volumes"].keys()
+    assert {one["source"] for one in compose["services"]["milvus"]["configs"]} == compose["configs"].keys()
