@@ -33,6 +33,9 @@ SMALL = {
     "agh": {"anchors": 30},
     "dgh": {"anchors": 30},
     "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
+    "bgan": {"epochs": 2, "batch": 10, "near": 5, "alike": 5, "hidden": 16},
+    "bingan": {"epochs": 2, "batch": 10, "hidden": 16},
+    "hashgan": {"epochs": 2, "batch": 10, "hidden": 16},
     "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
 }
 """What of params.yaml is too large for the images here."""
@@ -165,14 +168,15 @@ VARIANCE = "PCAH needs a direction of variance for each bit: 12 bits asked for, 
 NEIGHBOUR = "found 1 training image, which has no neighbour"
 WHITENED = ["nsh", *(name for name in VARIANTS if name != "nsh hidden"), "sh"]
 BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "nsh hidden"]
+ADVERSARIAL = ["bgan", "bingan", "hashgan"]
 POOR = {"pcah": VARIANCE, "agh": ANCHORS, "dgh": ANCHORS}
 REFUSALS = {
-    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, "nsh_plus"], BATCH) | {"cimon": CLUSTERS},
+    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, *ADVERSARIAL, "nsh_plus"], BATCH) | {"cimon": CLUSTERS},
     alone: POOR
-    | dict.fromkeys(WHITENED, ALIKE)
+    | dict.fromkeys([*WHITENED, *ADVERSARIAL], ALIKE)
     | dict.fromkeys(BATCHED, BATCH)
     | {"cimon": CLUSTERS, "nsh_plus": NEIGHBOUR},
-    alike: POOR | dict.fromkeys([*WHITENED, "nsh_plus"], ALIKE),
+    alike: POOR | dict.fromkeys([*WHITENED, *ADVERSARIAL, "nsh_plus"], ALIKE),
 }
 """What is refused of odd images, and the sentence; all else is learned from."""
 

@@ -19,9 +19,12 @@ BALANCED = [*PERCEPTRON, "balance.weight", "balance.bias", *STATISTICS]
 ANCHORS = ["anchors", "width", "projection"]
 KEYS = {
     **dict.fromkeys(["itq", "lsh", "pcah", "sh"], UNIT),
-    **dict.fromkeys(["nsh", "cimon", "deepbit", "greedyhash", "mbe", "mls3rduh", "sgh"], STANDARDISED),
+    **dict.fromkeys(["nsh", "cimon", "deepbit", "greedyhash", "mbe", "mls3rduh", "sgh", "bgan"], STANDARDISED),
     **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
+    **dict.fromkeys(
+        ["bingan", "hashgan"], [*STANDARDISED, "first.weight", "first.bias", "second.weight", "second.bias"]
+    ),
     "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
     "agh": [*ANCHORS, "above", "below"],
     "dgh": ANCHORS,

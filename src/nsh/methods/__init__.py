@@ -29,6 +29,9 @@ METHODS = {
     "agh": "Agh",
     "dgh": "Dgh",
     "cimon": "Cimon",
+    "bgan": "Bgan",
+    "bingan": "Bingan",
+    "hashgan": "Hashgan",
     "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""

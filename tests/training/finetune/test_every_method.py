@@ -26,12 +26,15 @@ SMALL = {
     "mls3rduh": {"share": 0.2},
     "tbh": {"hidden": 8, "latent": 4},
     "cimon": {"clusters": 3, "similar": 0.2},
+    "bgan": {"near": 5, "alike": 3, "hidden": 8},
+    "bingan": {"hidden": 8},
+    "hashgan": {"hidden": 8},
     "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
 }
 """What of params.yaml is too large for the images here."""
 LEARNERS = [name for name in METHODS if "epochs" in PARAMETERS[name]]
-COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh"]
-CHOOSERS = ["cimon", "mls3rduh"]
+COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh", "bgan"]
+CHOOSERS = ["cimon", "mls3rduh", "bgan"]
 
 
 def make(name, **changes):
