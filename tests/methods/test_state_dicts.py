@@ -16,15 +16,14 @@ STANDARDISED = ["mean", "scale", *UNIT]
 PERCEPTRON = [*STANDARDISED, "hidden.weight", "hidden.bias"]
 STATISTICS = ["balance.running_mean", "balance.running_var", "balance.num_batches_tracked"]
 BALANCED = [*PERCEPTRON, "balance.weight", "balance.bias", *STATISTICS]
+CRITIC = [*STANDARDISED, "first.weight", "first.bias", "second.weight", "second.bias"]
 ANCHORS = ["anchors", "width", "projection"]
 KEYS = {
     **dict.fromkeys(["itq", "lsh", "pcah", "sh"], UNIT),
     **dict.fromkeys(["nsh", "cimon", "deepbit", "greedyhash", "mbe", "mls3rduh", "sgh", "bgan"], STANDARDISED),
     **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
-    **dict.fromkeys(
-        ["bingan", "hashgan"], [*STANDARDISED, "first.weight", "first.bias", "second.weight", "second.bias"]
-    ),
+    **dict.fromkeys(["bingan", "hashgan"], CRITIC),
     "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
     "agh": [*ANCHORS, "above", "below"],
     "dgh": ANCHORS,

@@ -42,12 +42,12 @@ SLOPES = (1.0, 2.5, 5.0, 7.5, 10.0)  # of the activation, in five stages of equa
 
 @dataclass(frozen=True, kw_only=True)
 class Bgan(AdversarialMethod):
-    """Song et al., "Binary Generative Adversarial Networks for Image Retrieval", AAAI 2018, on features."""
+    """Song et al., "Binary Generative Adversarial Networks", AAAI 2018, on features."""
 
     epochs: Count = 12
     batch: Several = 128
     learning_rate: Positive = 1e-3
-    images: Several = 10_000  # trained on at most, drawn at random: the graph of all pairs is dense
+    images: Several = 10000  # trained on at most, drawn at random: the graph of all pairs is dense
     near: Count = 20  # images by cosine in an image's neighbourhood
     alike: Count = 30  # images with the most similar neighbourhoods, whose neighbours are similar
     neighbourhood: Weight = 10.0  # weight of the graph and of the quantisation

@@ -45,7 +45,7 @@ BETA = 2.0  # how fast the weight of a pair falls with the relation of its wide 
 
 @dataclass(frozen=True, kw_only=True)
 class Bingan(AdversarialMethod):
-    """Zieba et al., "BinGAN: Learning Compact Binary Descriptors with a Regularized GAN", NeurIPS 2018, on features."""
+    """Zieba et al., "BinGAN: Learning Compact Binary Descriptors", NeurIPS 2018, on features."""
 
     epochs: Count = 12
     batch: Several = 128

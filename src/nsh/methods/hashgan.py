@@ -45,7 +45,7 @@ LEAST = 1e-7  # distance of a mean from 0 and 1, where its entropy has no finite
 
 @dataclass(frozen=True, kw_only=True)
 class Hashgan(AdversarialMethod):
-    """Ghasedi Dizaji et al., "Unsupervised Deep Generative Adversarial Hashing Network", CVPR 2018, on features."""
+    """Ghasedi Dizaji et al., "Generative Adversarial Hashing Network", CVPR 2018, on features."""
 
     epochs: Count = 12
     batch: Several = 128

@@ -21,7 +21,7 @@ from nsh.objectives.adversarial.failures import (
 )
 from nsh.training.loop import CachedViewLoop
 
-SMALL = {"epochs": 4, "batch": 20, "hidden": 16}
+SMALL = {"epochs": 4, "batch": 20, "learning_rate": 0.01, "hidden": 16}
 METHODS = ["bgan", "bingan", "hashgan"]
 
 
@@ -59,7 +59,7 @@ def record(information=1.0, real=0.7, fake=0.3):
         (record(real=1.0, fake=0.1), False, False),
         (record(real=0.5, fake=0.5), False, True),
         (record(real=1.0, fake=1.0), False, True),
-        (record(real=0.52, fake=0.5), False, False),
+        (record(real=0.5001, fake=0.5), False, False),
     ],
 )
 def test_a_record_tells_what_has_failed(found, collapsed, vanished):
@@ -92,22 +92,22 @@ def test_a_training_that_goes_well_warns_of_nothing(name, draw_clusters, tmp_pat
 
 
 def test_a_graph_in_which_all_images_are_similar_collapses_the_codes(draw_clusters, tmp_path):
-    with pytest.warns(
-        CollapsedCodes, match=r"^bgan at 8 bits: the codes have collapsed, and tell \d\.\d% of"
-    ) as caught:
-        records = fit(Bgan(epochs=20, batch=20, learning_rate=0.02, near=60, hidden=8), draw_clusters(), tmp_path)
+    everyone = Bgan(epochs=30, batch=20, learning_rate=0.05, near=60, hidden=2, content=0.0, copy=0.0)
+    with pytest.warns(CollapsedCodes, match="bgan at 8 bits: the codes have collapsed, and tell ") as caught:
+        records = fit(everyone, draw_clusters(), tmp_path)
     assert caught[0].filename == __file__
     assert (records[0]["collapsed"], records[-1]["collapsed"]) == (0, 1)
     assert records[-1]["bit_balance"] == 0
 
 
 def stop_generator(objective):
+    torch.nn.init.constant_(objective.generator[-1].bias, 30)
     objective.generator.requires_grad_(False)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_generator_that_stands_still_makes_the_critic_certain(name, draw_clusters, tmp_path):
-    method = create(name, SMALL | {"epochs": 60, "learning_rate": 0.02})
+def test_a_generator_that_stands_far_away_makes_the_critic_certain(name, draw_clusters, tmp_path):
+    method = create(name, SMALL | {"epochs": 20, "learning_rate": 0.05})
     with pytest.warns(VanishedCritic, match="the critic has vanished: D"):
         records = fit(method, draw_clusters(), tmp_path, change=stop_generator)
     assert (records[0]["vanished"], records[-1]["vanished"]) == (0, 1)
@@ -130,5 +130,5 @@ def test_a_critic_that_tells_nothing_apart_is_told(name, draw_clusters, tmp_path
 def test_images_that_are_all_alike_are_refused(name, draw_clusters, tmp_path):
     data = draw_clusters()
     data.features[:] = data.features[0]
-    with pytest.raises(TrainingError, match="^all training images have the same embedding"):
+    with pytest.raises(TrainingError, match=r"^all training images have the same embedding"):
         fit(create(name, SMALL), data, tmp_path)

@@ -19,7 +19,7 @@ from nsh.objectives.heads.binary import sign
 
 FEW = 0.1  # codes that tell less than this share of what they could have collapsed
 SURE = 1e-3  # of D(real) from 1 and of D(fake) from 0, where the critic has no gradient left
-BLIND = 1e-3  # between D(real) and D(fake), where the critic does not tell them apart
+BLIND = 1e-5  # between D(real) and D(fake), where the critic answers the same to everything
 
 
 class FailedTraining(UserWarning):
