@@ -123,3 +123,11 @@ def test_the_head_is_the_critic_without_dropout(objective, draw_clusters):
     hidden = torch.nn.functional.leaky_relu(head.first((features - head.mean) / head.scale), 0.2)
     expected = head.linear(torch.nn.functional.leaky_relu(head.second(hidden), 0.2))
     torch.testing.assert_close(head(features), expected)
+
+
+def test_every_layer_begins_with_outputs_of_mean_0_and_variance_1(objective, draw_clusters):
+    head, features = objective.head, torch.from_numpy(draw_clusters().features)
+    hidden = torch.nn.functional.leaky_relu(head.first(head.standardise(features)), 0.2)
+    for outputs in (head.first(head.standardise(features)), head.second(hidden), head(features)):
+        torch.testing.assert_close(outputs.mean(dim=0), torch.zeros(outputs.shape[1]), atol=1e-5, rtol=0)
+        torch.testing.assert_close(outputs.var(dim=0, correction=0), torch.ones(outputs.shape[1]))

@@ -19,7 +19,7 @@ two hidden layers each; the second one of the critic is the wide layer. All loss
 
 Differences: both are updated in the same step, with Adam's usual betas; the batch whose mean f the generator matches is
 that of the images' other views; the critic has dropout as published (0.2 of the input, 0.5 between layers), but no
-weight normalisation.
+weight normalisation, only its initialisation by data.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nsh.objectives.adversarial.failures import AdversarialMethod, watch_codes
+from nsh.objectives.adversarial.failures import watch_codes
 from nsh.objectives.adversarial.game import criticise, frozen, match, stack, watch_critic
-from nsh.objectives.adversarial.heads import CriticHead
+from nsh.objectives.adversarial.heads import CriticHead, SharedCriticMethod
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.heads.binary import sign
 from nsh.objectives.heads.linear import StandardisedHead
@@ -44,7 +44,7 @@ BETA = 2.0  # how fast the weight of a pair falls with the relation of its wide 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bingan(AdversarialMethod):
+class Bingan(SharedCriticMethod):
     """Zieba et al., "BinGAN: Learning Compact Binary Descriptors", NeurIPS 2018, on features."""
 
     epochs: Count = 12
@@ -55,10 +55,6 @@ class Bingan(AdversarialMethod):
     entropy: Weight = 0.001  # weight of BRE; the authors have 0.01 for patches
 
     name = "bingan"
-
-    def head(self, dim: int, bits: int) -> CriticHead:
-        """An empty hash head: the critic without its last layer."""
-        return CriticHead(dim, bits, hidden=self.hidden)
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
         """The objective around `head`."""

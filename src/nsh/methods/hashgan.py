@@ -20,7 +20,7 @@ critic about images is lost. All losses are the published ones.
 
 Differences: W W^T, which can become I, where the reimplementation has W^T W; x and x' are two of the views of all
 methods; ME weighs 0.1, between the paper, which weights nothing, and the reimplementation; generator and critic are
-updated in the same step, with Adam's usual betas and one rate.
+updated in the same step, with Adam's usual betas and one rate; layers are scaled by data at the start.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nsh.objectives.adversarial.elapsed import Elapsed
-from nsh.objectives.adversarial.failures import AdversarialMethod, watch_codes
+from nsh.objectives.adversarial.failures import watch_codes
 from nsh.objectives.adversarial.game import criticise, frozen, match, stack, watch_critic
-from nsh.objectives.adversarial.heads import CriticHead
+from nsh.objectives.adversarial.heads import CriticHead, SharedCriticMethod
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.heads.linear import StandardisedHead
 from nsh.objectives.noise import Noise
@@ -44,7 +44,7 @@ LEAST = 1e-7  # distance of a mean from 0 and 1, where its entropy has no finite
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hashgan(AdversarialMethod):
+class Hashgan(SharedCriticMethod):
     """Ghasedi Dizaji et al., "Generative Adversarial Hashing Network", CVPR 2018, on features."""
 
     epochs: Count = 12
@@ -56,10 +56,6 @@ class Hashgan(AdversarialMethod):
     alone: Share = 0.1  # share of the training in which the critic learns nothing but ADV
 
     name = "hashgan"
-
-    def head(self, dim: int, bits: int) -> CriticHead:
-        """An empty hash head: the critic with the code in the place of its logit."""
-        return CriticHead(dim, bits, hidden=self.hidden)
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
         """The objective around `head`."""
