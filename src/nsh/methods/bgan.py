@@ -53,7 +53,7 @@ class Bgan(AdversarialMethod):
     neighbourhood: Weight = 10.0  # weight of the graph and of the quantisation
     content: Weight = 3.33  # weight of the difference that the critic sees between an image and its copy
     copy: Weight = 1.0  # weight of the difference between an image and its copy
-    hidden: Several = 512  # length of the longer hidden layer of generator and critic; the other has half of it
+    hidden: Several = 256  # length of the longer hidden layer of generator and critic; the other has half of it
 
     name = "bgan"
 
@@ -100,7 +100,7 @@ class BganObjective(CleanObjective):
             "graph": graph,
             "quantisation": quantisation,
             **losses,
-            **watch_codes(logits),
+            **watch_codes(self.head, inputs),
         }
 
     def play(self, real: Tensor, made: Tensor) -> dict[str, Tensor]:

@@ -87,7 +87,7 @@ class BinganObjective(Objective):
         entropy = regularisers["balance"] + regularisers["independence"]
         weighted = self.weights.distances * regularisers["distances"] + self.weights.entropy * entropy
         losses = {"loss": critic + generator + weighted, "critic": critic, "generator": generator, **regularisers}
-        return {**losses, **watch_critic(real, fake), **watch_codes(outputs)}
+        return {**losses, **watch_critic(real, fake), **watch_codes(self.head, first)}
 
     def apply_critic(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The wide layer and f of standardised embeddings, float32 [n, hidden / 2] and [n, bits], with dropout."""

@@ -93,7 +93,7 @@ class HashganObjective(Objective):
         code = self.weights.certainty * terms["certainty"] + self.weights.recovery * terms["recovery"]
         code = code + terms["balance"] + terms["consistency"] + terms["independence"]
         loss = critic + generator + (self.elapsed.next() >= self.weights.alone) * code
-        watched = {**watch_critic(*judged), **watch_codes(logits)}
+        watched = {**watch_critic(*judged), **watch_codes(self.head, first)}
         return {"loss": loss, "critic": critic, "generator": generator, **terms, **watched}
 
     def hide(self, inputs: Tensor) -> Tensor:

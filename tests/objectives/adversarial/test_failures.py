@@ -4,12 +4,13 @@ import math
 import warnings
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from nsh.errors import TrainingError
-from nsh.methods import create
-from nsh.methods.bgan import Bgan
+from nsh.methods import TrainingData, create
 from nsh.objectives.adversarial.failures import (
     CollapsedCodes,
     FailedTraining,
@@ -34,14 +35,14 @@ def slow_information(codes, bits):
 @pytest.mark.parametrize(("images", "bits"), [(40, 3), (40, 8), (5, 1), (2, 1)])
 def test_information_is_the_entropy_of_the_codes_over_the_most_they_could_have(images, bits):
     logits = torch.randn(images, bits, generator=torch.Generator().manual_seed(0))
-    found = watch_codes(logits)["code_information"].item()
+    found = watch_codes(nn.Identity(), logits)["code_information"].item()
     assert found == pytest.approx(slow_information(logits.tolist(), bits), abs=1e-6)
 
 
 def test_one_code_tells_nothing_and_different_codes_tell_all():
-    assert watch_codes(torch.ones(9, 4))["code_information"] == 0
-    assert watch_codes(torch.ones(8, 3) - 2 * torch.eye(8)[:, :3])["code_information"] < 1
-    assert watch_codes(1 - 2 * torch.eye(8))["code_information"].item() == pytest.approx(1)
+    assert watch_codes(nn.Identity(), torch.ones(9, 4))["code_information"] == 0
+    assert watch_codes(nn.Identity(), torch.ones(8, 3) - 2 * torch.eye(8)[:, :3])["code_information"] < 1
+    assert watch_codes(nn.Identity(), 1 - 2 * torch.eye(8))["code_information"].item() == pytest.approx(1)
 
 
 def record(information=1.0, real=0.7, fake=0.3):
@@ -91,13 +92,16 @@ def test_a_training_that_goes_well_warns_of_nothing(name, draw_clusters, tmp_pat
     assert [(row["collapsed"], row["vanished"]) for row in records] == [(0, 0)] * 4
 
 
-def test_a_graph_in_which_all_images_are_similar_collapses_the_codes(draw_clusters, tmp_path):
-    everyone = Bgan(epochs=30, batch=20, learning_rate=0.05, near=60, hidden=2, content=0.0, copy=0.0)
-    with pytest.warns(CollapsedCodes, match="bgan at 8 bits: the codes have collapsed, and tell ") as caught:
-        records = fit(everyone, draw_clusters(), tmp_path)
-    assert caught[0].filename == __file__
-    assert (records[0]["collapsed"], records[-1]["collapsed"]) == (0, 1)
-    assert records[-1]["bit_balance"] == 0
+@pytest.mark.parametrize("name", METHODS)
+def test_codes_that_are_nearly_all_the_same_are_told(name, draw_clusters, tmp_path):
+    features = draw_clusters().features[[0, *[1] * 59]]
+    data = TrainingData(features, np.repeat(features[:, None], 2, axis=1).astype(np.float16))
+    with pytest.warns(FailedTraining) as caught:
+        records = fit(create(name, SMALL), data, tmp_path)
+    told = [one for one in caught if one.category is CollapsedCodes]
+    assert [one.filename for one in told] == [__file__]
+    assert str(told[0].message).startswith(f"{name} at 8 bits: the codes have collapsed, and tell ")
+    assert [row["collapsed"] for row in records] == [1] * 4
 
 
 def stop_generator(objective):
@@ -105,13 +109,13 @@ def stop_generator(objective):
     objective.generator.requires_grad_(False)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ["bgan", "bingan"])
 def test_a_generator_that_stands_far_away_makes_the_critic_certain(name, draw_clusters, tmp_path):
     method = create(name, SMALL | {"epochs": 20, "learning_rate": 0.05})
     with pytest.warns(VanishedCritic, match="the critic has vanished: D"):
         records = fit(method, draw_clusters(), tmp_path, change=stop_generator)
     assert (records[0]["vanished"], records[-1]["vanished"]) == (0, 1)
-    assert records[-1]["critic_real"] > 0.999
+    assert records[-1]["critic_real"] > 0.99
 
 
 def blind_critic(objective):

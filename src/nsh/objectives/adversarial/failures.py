@@ -10,7 +10,7 @@ import warnings
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nsh.errors import TrainingError
 from nsh.objectives.base import HashHead, Loop, Objective, Report, TrainingData
@@ -18,7 +18,7 @@ from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.heads.binary import sign
 
 FEW = 0.1  # codes that tell less than this share of what they could have collapsed
-SURE = 1e-3  # of D(real) from 1 and of D(fake) from 0, where the critic has no gradient left
+SURE = 1e-2  # of D(real) from 1 and of D(fake) from 0, where the critic has hardly a gradient left
 BLIND = 1e-5  # between D(real) and D(fake), where the critic answers the same to everything
 
 
@@ -74,15 +74,17 @@ class AdversarialMethod(GradientMethod):
 
 
 @torch.no_grad()
-def watch_codes(logits: Tensor) -> dict[str, Tensor]:
+def watch_codes(head: nn.Module, embeddings: Tensor) -> dict[str, Tensor]:
     """The entropy of a batch's codes, as a share of the most that n codes of so many bits can have.
 
     It is 0 if all codes are equal and 1 if all differ: mean log2(n / images with the same code) over min(bits, log2 n).
 
     Args:
-        logits: float [n, bits], n >= 2.
+        head: of embeddings to logits, float [n, bits], as it ships: without dropout.
+        embeddings: float [n, dim], n >= 2.
     """
-    codes, (count, bits) = sign(logits), logits.shape
+    codes = sign(head(embeddings))
+    count, bits = codes.shape
     alike = (codes @ codes.T == bits).sum(dim=1)
     return {"code_information": (count / alike).log2().mean() / min(bits, math.log2(count))}
 
