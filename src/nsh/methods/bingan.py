@@ -47,10 +47,10 @@ BETA = 2.0  # how fast the weight of a pair falls with the relation of its wide 
 class Bingan(SharedCriticMethod):
     """Zieba et al., "BinGAN: Learning Compact Binary Descriptors", NeurIPS 2018, on features."""
 
-    epochs: Count = 12
+    epochs: Count = 10
     batch: Several = 128
-    learning_rate: Positive = 1e-3
-    hidden: Several = 512  # length of the first hidden layer; the second, the wide layer w, has half of it
+    learning_rate: Positive = 3e-4
+    hidden: Several = 384  # length of the first hidden layer; the second, w, has half of it: 192, as published
     distances: Weight = 0.05  # weight of DMR
     entropy: Weight = 0.001  # weight of BRE; the authors have 0.01 for patches
 
