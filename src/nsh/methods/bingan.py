@@ -47,8 +47,8 @@ BETA = 2.0  # how fast the weight of a pair falls with the relation of its wide 
 class Bingan(SharedCriticMethod):
     """Zieba et al., "BinGAN: Learning Compact Binary Descriptors", NeurIPS 2018, on features."""
 
-    epochs: Count = 10
-    batch: Several = 128
+    epochs: Count = 8
+    batch: Several = 64
     learning_rate: Positive = 3e-4
     hidden: Several = 384  # length of the first hidden layer; the second, w, has half of it: 192, as published
     distances: Weight = 0.05  # weight of DMR

@@ -47,9 +47,9 @@ LEAST = 1e-7  # distance of a mean from 0 and 1, where its entropy has no finite
 class Hashgan(SharedCriticMethod):
     """Ghasedi Dizaji et al., "Generative Adversarial Hashing Network", CVPR 2018, on features."""
 
-    epochs: Count = 10
-    batch: Several = 128
-    learning_rate: Positive = 3e-4
+    epochs: Count = 8
+    batch: Several = 64
+    learning_rate: Positive = 9e-4
     hidden: Several = 384  # length of the first hidden layer; the second, phi, has half of it
     certainty: Weight = 0.1  # weight of ME
     recovery: Weight = 0.1  # weight of COL
