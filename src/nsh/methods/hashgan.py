@@ -20,7 +20,8 @@ critic about images is lost. All losses are the published ones.
 
 Differences: W W^T, which can become I, where the reimplementation has W^T W; x and x' are two of the views of all
 methods; ME weighs 0.1, between the paper, which weights nothing, and the reimplementation; generator and critic are
-updated in the same step, with Adam's usual betas and one rate; layers are scaled by data at the start.
+updated in the same step, with Adam's usual betas and one rate; layers are scaled by data at the start. The
+reimplementation has 40 times as many steps.
 """
 
 from dataclasses import dataclass
