@@ -29,6 +29,10 @@ METHODS = {
     "agh": "Agh",
     "dgh": "Dgh",
     "cimon": "Cimon",
+    "dvb": "Dvb",
+    "distillhash": "DistillHash",
+    "date": "Date",
+    "hashing_baseline": "HashingBaseline",
     "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""

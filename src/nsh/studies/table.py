@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsh.config import Params, read_params
+from nsh.config.declarations import read_declaration
 from nsh.data.split import read_header
 from nsh.methods import METHODS
 from nsh.project.embeddings import Embeddings
@@ -27,6 +28,7 @@ from nsh.terminal import show_progress
 BITS = (16, 32, 64)
 SEEDS = {"cifar10": 3, "fashion-mnist": 1}
 METRIC = "mAP_at_1000"
+MARK = "†"  # beside a method whose setting is not its paper's
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "over the seeds where there are several).",
         _main_table(table),
         _quoted_note(table),
+        _departures(table),
         "mAP@1000 re-ranked by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
         "training on one thread, with other trials beside:",
         _more_table(table),
@@ -150,16 +153,33 @@ def _main_table(table: Table) -> str:
     printed = paper.printed(table.setting, METRIC, table="T1")
     ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(table.bits)]
     header, rows = ["mAP@1000", *(f"{bits} bits" for bits in table.bits)], [ceiling]
-    rows += [[method, *(_mean(table, method, bits) for bits in table.bits)] for method in _best_first(table)]
+    methods = _best_first(table)
+    rows += [[_marked(method), *(_mean(table, method, bits) for bits in table.bits)] for method in methods]
     if printed:
         header += [f"paper: {bits}" for bits in table.bits]
-        rows = [row + _printed(printed.get(paper.METHODS.get(row[0], ""), {}), table.bits) for row in rows]
+        theirs = [{}, *(printed.get(paper.METHODS.get(method, ""), {}) for method in methods)]
+        rows = [row + _printed(values, table.bits) for row, values in zip(rows, theirs, strict=True)]
         rows += [
             [f"{method} (quoted)", *[""] * len(table.bits), *_printed(values, table.bits)]
             for method, values in printed.items()
             if method in paper.QUOTED
         ]
     return markdown_table(header, rows)
+
+
+def _marked(method: str) -> str:
+    """The method's name, marked if its setting is not its paper's."""
+    return f"{method} {MARK}" if read_declaration(method).departure else method
+
+
+def _departures(table: Table) -> str:
+    """How each marked method's setting differs from its paper's."""
+    found = {method: read_declaration(method).departure for method in _best_first(table)}
+    lines = "\n".join(f"- {method}: {departure}" for method, departure in found.items() if departure)
+    return (
+        f'{MARK} marks methods whose setting is not their paper\'s; "15 epochs for 100" means 15 here and 100 there. '
+        f"That all methods rest on one frozen backbone is not marked.\n\n{lines}"
+    )
 
 
 def _quoted_note(table: Table) -> str:
