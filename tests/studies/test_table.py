@@ -60,7 +60,7 @@ def test_the_best_stands_first_and_half_measured_methods_behind_whole_ones(resul
     results.append(result("nsh", 16, 0, hard + 0.2))
     text = table_markdown(summarise("fashion-mnist", results, ceiling=CEILING), heading="Of these images.")
     assert [row[0] for row in rows(text, "| ")][2:6] == ["float embedding, cosine", "itq", "lsh", "nsh †"]
-    assert "paper" not in text
+    assert "paper:" not in text
     assert "quoted" not in text
 
 

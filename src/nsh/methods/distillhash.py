@@ -53,7 +53,7 @@ class DistillHash(GradientMethod):
     batch: Several = 128
     learning_rate: Positive = 1e-3
     images: Several = 5000  # trained on at most, drawn at random: the labels of all pairs are dense
-    neighbours: Count = 20  # of an image, whose chances bound how often labels are wrong
+    neighbours: Several = 20  # of an image, whose chances bound how often labels are wrong
     warm_up: Count = 5  # epochs on the noisy labels, before pairs are distilled
 
     name = "distillhash"
