@@ -102,6 +102,13 @@ def test_a_pair_is_similar_far_below_the_peak(draw_clusters):
             assert labels[i, j] == (0 if i == j else 1 if distances[i, j] < limit else -1)
 
 
+def test_images_without_features_do_not_hide_the_peak(draw_clusters):
+    features = torch.from_numpy(draw_clusters(count=40).features)
+    labels = label_pairs(cosine_distances(torch.cat([features, torch.zeros(20, 12)])))
+    assert torch.equal(labels[:40, :40], label_pairs(cosine_distances(features)))
+    assert bool((labels[40:] <= 0).all())
+
+
 def test_the_loss_is_the_mean_surprise_of_labelled_pairs():
     generator = torch.Generator().manual_seed(0)
     hidden = torch.rand(4, 3, generator=generator) * 2 - 1

@@ -14,7 +14,7 @@ from nsh.objectives.base import Objective
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.heads.linear import StandardisedHead
 
-BINS = 100  # of the histogram of distances, over [0, 1)
+BINS, FARTHEST = 200, 2  # of the histogram of distances: all that cosine distances can be, in bins of 1/100
 LEAST_SPREAD = 1e-6  # of half a Gaussian, for images that are all alike
 
 
@@ -104,7 +104,7 @@ def confidence(distances: Tensor, *, apart: Tensor, threshold: float) -> Tensor:
 
 def find_peak(apart: Tensor) -> float:
     """The lower edge of the fullest bin of the histogram of distances, float [m], in bins of 1/100."""
-    return float(torch.histc(apart, BINS, 0, 1).argmax()) / BINS
+    return float(torch.histc(apart, BINS, 0, FARTHEST).argmax()) * FARTHEST / BINS
 
 
 def half_spread(differences: Tensor) -> float:
