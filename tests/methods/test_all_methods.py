@@ -33,7 +33,7 @@ SMALL = {
     "agh": {"anchors": 30},
     "dgh": {"anchors": 30},
     "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
-    "dvb": {"epochs": 2, "batch": 10, "learning_rate": 1e-2, "hidden": 16, "latent": 8, "centres": 6},
+    "dvb": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8, "centres": 6},
     "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
     "date": {"epochs": 2, "batch": 10},
     "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},

@@ -145,7 +145,8 @@ def test_the_bound_trains_prior_posterior_and_decoder(draw_clusters):
     objective = Dvb(**PARAMETERS).objective(draw_clusters(), bits=6, seed=0)
     terms = objective.cached_loss(torch.arange(8), *(torch.zeros(8, 12),) * 2)
     (terms["quantisation"] + terms["divergence"]).backward()
-    assert all(float(parameter.grad.abs().sum()) > 0 for parameter in objective.parameters())
+    moved = {name for name, parameter in objective.named_parameters() if float(parameter.grad.abs().sum()) > 1e-6}
+    assert {name for name, _ in objective.named_parameters()} - moved <= {"head.linear.bias"}  # normalised away
 
 
 def test_in_service_the_latent_is_the_prior_s_mean(draw_clusters):

@@ -29,7 +29,7 @@ KEYS = {
     **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
     "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
-    "dvb": [*STANDARDISED, *NETWORKS],
+    "dvb": [*STANDARDISED, *NETWORKS, *STATISTICS],
     "agh": [*ANCHORS, "above", "below"],
     "dgh": ANCHORS,
 }

@@ -17,8 +17,9 @@ scratch compares the images' [n, n]; the divergence has its constant's right sig
 drawing and for the divergence. Terms are means over images and entries, because sums would depend on the batch.
 
 Differences: the networks, their latents and the number of steps are smaller (`hidden`, `latent`; 11,800 steps
-published), and Adam's rate is 1e-3, to fit into two minutes of one core; embeddings are standardised; layers start
-uniform; no weight decay; log-variances are limited to [-8, 0], so that no ratio of variances overflows.
+published), and Adam's rate is 1e-3, to fit into two minutes of one core; embeddings are standardised; logits are
+normalised over the batch, because no term keeps a single bit from being constant; layers start uniform; no weight
+decay; log-variances are limited to [-8, 0], so that no ratio of variances overflows.
 """
 
 from dataclasses import dataclass
@@ -42,13 +43,14 @@ LEAST_LOG_VARIANCE = -8.0  # of a latent in (0, 1)
 
 
 class VariationalHead(StandardisedHead):
-    """Two networks of two hidden layers: the prior's mean z of an embedding x, and the logits of [x, z]."""
+    """Two networks of two hidden layers: the prior's mean z of an embedding x, and the normalised logits of [x, z]."""
 
     def __init__(self, dim: int, bits: int, *, hidden: int, latent: int) -> None:
         super().__init__(dim, bits, width=hidden)
         self.prior = make_layers(dim, hidden)
         self.centre = nn.Linear(hidden, latent)
         self.decoder = make_layers(dim + latent, hidden)
+        self.balance = nn.BatchNorm1d(bits, affine=False)
 
     def locate(self, prior: Tensor) -> Tensor:
         """The prior's mean, float32 [n, latent] in (0, 1), of its hidden layer, float32 [n, hidden]."""
@@ -56,7 +58,7 @@ class VariationalHead(StandardisedHead):
 
     def decode(self, inputs: Tensor, latents: Tensor) -> Tensor:
         """Logits float32 [n, bits] of standardised embeddings [n, dim] and latents [n, latent]."""
-        return self.finish(self.decoder(torch.cat([inputs, latents], dim=1)))
+        return self.balance(self.finish(self.decoder(torch.cat([inputs, latents], dim=1))))  # type: ignore[no-any-return]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Logits float32 [n, bits] of embeddings float32 [n, dim]."""
