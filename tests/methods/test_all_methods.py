@@ -180,7 +180,7 @@ REFUSALS = {
     alone: POOR | dict.fromkeys(WHITENED, ALIKE) | dict.fromkeys(BATCHED, BATCH) | TOO_FEW | {"nsh_plus": NEIGHBOUR},
     alike: POOR
     | dict.fromkeys([*WHITENED, "nsh_plus"], ALIKE)
-    | {"dvb": TOO_FEW["dvb"], "distillhash": "found no similar pair among 160 training images: none stands out"},
+    | {"dvb": TOO_FEW["dvb"], "distillhash": "DistillHash kept no similar pair of 160 training images"},
 }
 """What is refused of odd images, and the sentence; all else is learned from."""
 

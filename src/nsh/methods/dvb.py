@@ -132,7 +132,7 @@ class DvbObjective(CleanObjective):
 
     def terms(self, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Loss and its five terms of embeddings, float32 [n, dim], with `targets` as above."""
-        features, centres = targets.split([self.head.dim, targets.shape[1] - self.head.dim], dim=1)
+        features, centres = targets[:, : self.head.dim], targets[:, self.head.dim :]
         seen = self.head.standardise(inputs)
         prior = self.infer_prior(seen)
         latents = draw_normal(*prior, noise=self.noise)
@@ -171,7 +171,8 @@ def draw_normal(centre: Tensor, log_variance: Tensor, *, noise: Noise) -> Tensor
     """A draw from the normal distribution of each entry, float [n, d], with its gradient to both parameters."""
     uniform = noise.uniform(*centre.shape, device=centre.device).to(centre.dtype)
     normal = torch.special.ndtri(uniform.clamp_min(torch.finfo(torch.float32).eps / 4))  # 0 would be infinite
-    return centre + (log_variance / 2).exp() * normal
+    drawn: Tensor = centre + (log_variance / 2).exp() * normal
+    return drawn
 
 
 def divergence(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:

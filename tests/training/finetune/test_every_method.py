@@ -27,14 +27,14 @@ SMALL = {
     "tbh": {"hidden": 8, "latent": 4},
     "cimon": {"clusters": 3, "similar": 0.2},
     "dvb": {"hidden": 8, "latent": 4, "centres": 3},
-    "distillhash": {"neighbours": 3},
     "date": {"similar": 0.2},
     "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
 }
 """What of params.yaml is too large for the images here."""
-LEARNERS = [name for name in METHODS if "epochs" in PARAMETERS[name]]
-COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh", "dvb", "distillhash"]
-CHOOSERS = ["cimon", "mls3rduh", "distillhash", "date"]
+NEED_MORE = ["distillhash"]  # two dozen images hold no pair that it is certain of
+LEARNERS = [name for name in METHODS if "epochs" in PARAMETERS[name] and name not in NEED_MORE]
+COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh", "dvb"]
+CHOOSERS = ["cimon", "mls3rduh", "date"]
 
 
 def make(name, **changes):
