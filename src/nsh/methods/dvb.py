@@ -70,11 +70,11 @@ class VariationalHead(StandardisedHead):
 class Dvb(GradientMethod):
     """Shen et al., "Unsupervised Deep Generative Hashing" (DVB), BMVC 2017.
 
-    Unlike the paper: hidden layers of 512 for 1024; Adam 1e-3 for 1e-4; 20 epochs, 1,000 steps of 10,000 images, for
+    Unlike the paper: hidden layers of 512 for 1024; Adam 1e-3 for 1e-4; 8 epochs, 400 steps of 10,000 images, for
     11,800 steps.
     """
 
-    epochs: Count = 20
+    epochs: Count = 8
     batch: Several = 200
     learning_rate: Positive = 1e-3
     hidden: Count = 512  # length of each network's two hidden layers
