@@ -41,6 +41,13 @@ def test_a_method_is_declared_as_it_is(method: str) -> None:
     assert [parameter.name for parameter in read_declaration(method).parameters] == list(found)
 
 
+def test_a_departure_from_the_paper_is_a_paragraph_of_the_docstring() -> None:
+    assert read_declaration("sdc").departure == "15 epochs for 100"
+    assert read_declaration("sdc").title == 'Ng et al., "Similarity Distribution Calibration", BMVC 2023'
+    assert read_declaration("tbh").departure.endswith("batches of 100 for 400")
+    assert read_declaration("itq").departure == ""
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_default_is_in_its_range(method: str) -> None:
     block = read_declaration(method).block

@@ -36,6 +36,9 @@ SMALL = {
     "bgan": {"epochs": 2, "batch": 10, "near": 5, "alike": 5, "hidden": 16},
     "bingan": {"epochs": 2, "batch": 10, "hidden": 16},
     "hashgan": {"epochs": 2, "batch": 10, "hidden": 16},
+    "dvb": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8, "centres": 6},
+    "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
+    "date": {"epochs": 2, "batch": 10},
     "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
 }
 """What of params.yaml is too large for the images here."""
@@ -166,17 +169,26 @@ ANCHORS = "found [15] different training images for 30 anchors"
 CLUSTERS = "found [15] training images for 6 clusters"
 VARIANCE = "PCAH needs a direction of variance for each bit: 12 bits asked for, [04] found"
 NEIGHBOUR = "found 1 training image, which has no neighbour"
+TOO_FEW = {
+    "cimon": CLUSTERS,
+    "dvb": "found fewer than 6 different training images for 6 centres",
+    "distillhash": "found [15] training images, 4 neighbours of each need 6",
+}
 WHITENED = ["nsh", *(name for name in VARIANTS if name != "nsh hidden"), "sh"]
-BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "nsh hidden"]
+BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "date"]
+BATCHED += ["nsh hidden"]
 ADVERSARIAL = ["bgan", "bingan", "hashgan"]
 POOR = {"pcah": VARIANCE, "agh": ANCHORS, "dgh": ANCHORS}
 REFUSALS = {
-    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, *ADVERSARIAL, "nsh_plus"], BATCH) | {"cimon": CLUSTERS},
+    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, *ADVERSARIAL, "nsh_plus"], BATCH) | TOO_FEW,
     alone: POOR
     | dict.fromkeys([*WHITENED, *ADVERSARIAL], ALIKE)
     | dict.fromkeys(BATCHED, BATCH)
-    | {"cimon": CLUSTERS, "nsh_plus": NEIGHBOUR},
-    alike: POOR | dict.fromkeys([*WHITENED, *ADVERSARIAL, "nsh_plus"], ALIKE),
+    | TOO_FEW
+    | {"nsh_plus": NEIGHBOUR},
+    alike: POOR
+    | dict.fromkeys([*WHITENED, *ADVERSARIAL, "nsh_plus"], ALIKE)
+    | {"dvb": TOO_FEW["dvb"], "distillhash": "DistillHash kept no similar pair of 160 training images"},
 }
 """What is refused of odd images, and the sentence; all else is learned from."""
 

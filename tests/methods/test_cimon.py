@@ -1,15 +1,14 @@
-"""CIMON: confidence, clusters and guides against loops; the loss; where nothing can be told."""
-
-import math
-from functools import cache
+"""CIMON: clusters and guides against loops; the loss; where nothing can be told."""
 
 import numpy as np
 import pytest
 import torch
+from tests.objectives.graphs.slow_guides import distances_of, slow_confidence, unit_rows
 
 from nsh.errors import TrainingError
-from nsh.methods.cimon import Cimon, cluster, confidence, consistency, guide, spectral_vectors
+from nsh.methods.cimon import Cimon, cluster, guide, spectral_vectors
 from nsh.objectives.contrast import ntxent
+from nsh.objectives.graphs.guides import consistency
 
 PARAMETERS = {
     "epochs": 2,
@@ -21,58 +20,6 @@ PARAMETERS = {
     "contrast": 0.3,
     "temperature": 0.5,
 }
-
-
-def unit_rows(features):
-    return features / np.linalg.norm(features, axis=1, keepdims=True)
-
-
-def distances_of(features):
-    unit = unit_rows(features)
-    distances = np.maximum(1 - unit @ unit.T, 0)
-    np.fill_diagonal(distances, 0)
-    return distances
-
-
-def phi(value):
-    return (1 + math.erf(value / math.sqrt(2))) / 2
-
-
-@cache
-def slow_shape(apart):
-    """The peak of the histogram, and the half normal distributions' widths below and above it."""
-    counts = [sum(k / 100 <= d < (k + 1) / 100 for d in apart) for k in range(100)]
-    peak = counts.index(max(counts)) / 100
-    left, right = [d for d in apart if d <= peak], [d for d in apart if d > peak]
-    down, up = (math.sqrt(sum((d - peak) ** 2 for d in side) / len(side)) for side in (left, right))
-    return peak, down, up
-
-
-def slow_confidence(distance, apart, threshold):
-    peak, down, up = slow_shape(tuple(apart))
-    if distance <= threshold:
-        return (phi((threshold - peak) / down) - phi((distance - peak) / down)) / phi((threshold - peak) / down)
-    beyond = phi((threshold - peak) / up)
-    return (phi((distance - peak) / up) - beyond) / (1 - beyond)
-
-
-@pytest.mark.parametrize("threshold", [0.1, 0.3])
-def test_confidence_equals_the_loop(draw_clusters, threshold):
-    distances = distances_of(draw_clusters(count=30).features.astype(float))
-    apart = distances[~np.eye(30, dtype=bool)]
-    weights = confidence(torch.from_numpy(distances), apart=torch.from_numpy(apart), threshold=threshold)
-    expected = [[slow_confidence(d, apart.tolist(), threshold) for d in row] for row in distances.tolist()]
-    np.testing.assert_allclose(weights.numpy(), np.clip(expected, 0, 1), atol=1e-6)
-
-
-def test_nobody_is_sure_at_the_threshold_and_the_farther_the_surer(draw_clusters):
-    distances = distances_of(draw_clusters(count=30).features.astype(float))
-    apart = torch.from_numpy(distances[~np.eye(30, dtype=bool)])
-    line = torch.linspace(0, 1, 41, dtype=torch.float64)
-    weights = confidence(line, apart=apart, threshold=0.25)
-    assert weights[10].item() == pytest.approx(0, abs=1e-9)
-    assert bool((weights[:11].diff() <= 0).all())
-    assert bool((weights[11:].diff() >= 0).all())
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -111,17 +58,6 @@ def test_a_guide_is_the_target_times_the_confidence_where_clusters_agree(draw_cl
             weight = slow_confidence(distances[i, j], apart.tolist(), threshold)
             weight *= similar == (members[i] == members[j])
             assert guides[i, j].item() == pytest.approx(weight if similar else -weight, abs=1e-3)
-
-
-def test_consistency_equals_the_loop():
-    generator = torch.Generator().manual_seed(0)
-    codes, guides = torch.rand(4, 3, generator=generator) * 2 - 1, torch.rand(4, 4, generator=generator) * 2 - 1
-    total = 0.0
-    for i in range(4):
-        for j in range(4):
-            product = sum(a * b for a, b in zip(codes[i].tolist(), codes[j].tolist(), strict=True)) / 3
-            total += abs(guides[i, j].item()) * (product - (1 if guides[i, j] > 0 else -1)) ** 2
-    assert consistency(codes, guides).item() == pytest.approx(total / 16, rel=1e-5)
 
 
 def test_codes_of_both_views_meet_the_targets_of_both_views(draw_clusters):

@@ -17,14 +17,21 @@ PERCEPTRON = [*STANDARDISED, "hidden.weight", "hidden.bias"]
 STATISTICS = ["balance.running_mean", "balance.running_var", "balance.num_batches_tracked"]
 BALANCED = [*PERCEPTRON, "balance.weight", "balance.bias", *STATISTICS]
 CRITIC = [*STANDARDISED, "first.weight", "first.bias", "second.weight", "second.bias"]
+NETWORKS = [
+    f"{name}.{kind}"
+    for name in ("prior.0", "prior.2", "centre", "decoder.0", "decoder.2")
+    for kind in ("weight", "bias")
+]
 ANCHORS = ["anchors", "width", "projection"]
 KEYS = {
-    **dict.fromkeys(["itq", "lsh", "pcah", "sh"], UNIT),
-    **dict.fromkeys(["nsh", "cimon", "deepbit", "greedyhash", "mbe", "mls3rduh", "sgh", "bgan"], STANDARDISED),
+    **dict.fromkeys(["itq", "lsh", "pcah", "sh", "hashing_baseline"], UNIT),
+    **dict.fromkeys(["nsh", "cimon", "date", "deepbit", "distillhash", "greedyhash"], STANDARDISED),
+    **dict.fromkeys(["mbe", "mls3rduh", "sgh", "bgan"], STANDARDISED),
     **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
     **dict.fromkeys(["bingan", "hashgan"], CRITIC),
     "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
+    "dvb": [*STANDARDISED, *NETWORKS, *STATISTICS],
     "agh": [*ANCHORS, "above", "below"],
     "dgh": ANCHORS,
 }

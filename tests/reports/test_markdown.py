@@ -61,12 +61,6 @@ def test_a_single_query_proves_nothing(measure, heading):
     assert table_rows(text, "| itq |")[0][2] == "0.2500"
 
 
-def test_methods_that_nobody_ran_are_quoted(measured, heading):
-    text = results_markdown(measured, heading, pictures=[])
-    assert table_rows(text, "| DATE")[0][0] == "DATE (quoted)"
-    assert table_rows(text, "| CIBHash")[0][0] == "CIBHash"
-
-
 def test_without_nsh_or_without_a_rival_nothing_is_compared(measure, heading):
     for method in ("nsh", "itq"):
         assert "bootstrap" not in results_markdown([measure(method, 16, 0.5)], heading, pictures=[])

@@ -11,6 +11,8 @@ The annotation is the range (`nsh.ranges`, or a Literal), the comment is the mea
 above, and `__post_init__` refuses values that do not go together. The file is read and not imported, because it would
 import torch, which takes seconds: of the class, the fields and `__post_init__` alone are made. So both may use nothing
 but `nsh.ranges`, Literal and Python's own names. (docs/decisions/0011)
+
+A paragraph "Unlike the paper: ..." of the class's docstring says how the defaults differ from what was published.
 """
 
 import ast
@@ -30,6 +32,7 @@ from nsh import ranges
 
 PACKAGE = Path(ranges.__file__).parent
 NAMES = vars(ranges) | {"Literal": Literal}
+DEPARTURE = "Unlike the paper: "  # begins a paragraph of a class's docstring
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Declaration:
     """The parameters that a method's file declares."""
 
     title: str  # the first line of the class's docstring: what was published where
+    departure: str  # how the defaults differ from what was published, from the paragraph "Unlike the paper: ..."; or ""
     parameters: list[Parameter]
     block: type[Any]  # a dataclass of the parameters that checks its values
 
@@ -78,9 +82,11 @@ def read_declaration(method: str) -> Declaration:
     source = (PACKAGE / f"methods/{method}.py").read_text(encoding="utf-8")
     name = declared_methods()[method]
     found = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
-    title = (ast.get_docstring(found) or "").partition("\n")[0].removesuffix(".")
+    title, *paragraphs = (" ".join(part.split()) for part in (ast.get_docstring(found) or "").split("\n\n"))
+    departures = [part.removeprefix(DEPARTURE) for part in paragraphs if part.startswith(DEPARTURE)]
     block = _make_block(found)
-    return Declaration(title, list(_read_parameters(found, source, block)), block)
+    parameters = list(_read_parameters(found, source, block))
+    return Declaration(title.removesuffix("."), "".join(departures).removesuffix("."), parameters, block)
 
 
 def _fields(found: ast.ClassDef) -> list[ast.AnnAssign]:

@@ -32,6 +32,10 @@ METHODS = {
     "bgan": "Bgan",
     "bingan": "Bingan",
     "hashgan": "Hashgan",
+    "dvb": "Dvb",
+    "distillhash": "DistillHash",
+    "date": "Date",
+    "hashing_baseline": "HashingBaseline",
     "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""

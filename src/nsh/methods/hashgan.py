@@ -46,7 +46,10 @@ LEAST = 1e-7  # distance of a mean from 0 and 1, where its entropy has no finite
 
 @dataclass(frozen=True, kw_only=True)
 class Hashgan(SharedCriticMethod):
-    """Ghasedi Dizaji et al., "Generative Adversarial Hashing Network", CVPR 2018, on features."""
+    """Ghasedi Dizaji et al., "Generative Adversarial Hashing Network", CVPR 2018, on features.
+
+    Unlike the paper: embeddings for pixels; 8 epochs, 1,248 steps of 10,000 images, for 50,000; ME weighs 0.1 for 1.
+    """
 
     epochs: Count = 8
     batch: Several = 64

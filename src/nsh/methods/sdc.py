@@ -32,7 +32,10 @@ GRID = 100_001  # points of the numerical integration
 
 @dataclass(frozen=True, kw_only=True)
 class Sdc(GradientMethod):
-    """Ng et al., "Similarity Distribution Calibration", BMVC 2023."""
+    """Ng et al., "Similarity Distribution Calibration", BMVC 2023.
+
+    Unlike the paper: 15 epochs for 100.
+    """
 
     epochs: Count = 15
     batch: Several = 64

@@ -28,7 +28,10 @@ from nsh.ranges import Count, Positive, Several, Weight
 
 @dataclass(frozen=True, kw_only=True)
 class Sgh(GradientMethod):
-    """Dai et al., "Stochastic Generative Hashing", ICML 2017."""
+    """Dai et al., "Stochastic Generative Hashing", ICML 2017.
+
+    Unlike the paper: Adam 1e-3 for 1e-2; 60 epochs, 1,200 steps of 10,000 images, for 5,000 steps.
+    """
 
     epochs: Count = 60
     batch: Several = 500

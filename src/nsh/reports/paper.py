@@ -26,8 +26,10 @@ METHODS = {
     "bgan": "BGAN",
     "bingan": "BinGAN",
     "hashgan": "HashGAN",
+    "dvb": "DVB",
+    "distillhash": "DistillHash",
+    "date": "DATE",
 }
-QUOTED = ("DVB", "DistillHash", "DATE")  # not run here
 SIZES = {
     "cifar10": (10_000, 50_000),
     "nuswide": (2_100, 193_734),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsh.config import Params, read_params
+from nsh.config.declarations import read_declaration
 from nsh.data.split import read_header
 from nsh.methods import METHODS
 from nsh.project.embeddings import Embeddings
@@ -27,6 +28,7 @@ from nsh.terminal import show_progress
 BITS = (16, 32, 64)
 SEEDS = {"cifar10": 3, "fashion-mnist": 1}
 METRIC = "mAP_at_1000"
+MARK = "†"  # beside a method whose setting is not its paper's
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "marks methods that are less than two standard errors behind it (of the paired difference over queries, and "
         "over the seeds where there are several).",
         _main_table(table),
-        _quoted_note(table),
+        _paper_note(table),
+        _departures(table),
         "mAP@1000 re-ranked by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
         "training on one thread, with other trials beside:",
         _more_table(table),
@@ -150,24 +153,36 @@ def _main_table(table: Table) -> str:
     printed = paper.printed(table.setting, METRIC, table="T1")
     ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(table.bits)]
     header, rows = ["mAP@1000", *(f"{bits} bits" for bits in table.bits)], [ceiling]
-    rows += [[method, *(_mean(table, method, bits) for bits in table.bits)] for method in _best_first(table)]
+    methods = _best_first(table)
+    rows += [[_marked(method), *(_mean(table, method, bits) for bits in table.bits)] for method in methods]
     if printed:
         header += [f"paper: {bits}" for bits in table.bits]
-        rows = [row + _printed(printed.get(paper.METHODS.get(row[0], ""), {}), table.bits) for row in rows]
-        rows += [
-            [f"{method} (quoted)", *[""] * len(table.bits), *_printed(values, table.bits)]
-            for method, values in printed.items()
-            if method in paper.QUOTED
-        ]
+        theirs = [{}, *(printed.get(paper.METHODS.get(method, ""), {}) for method in methods)]
+        rows = [row + _printed(values, table.bits) for row, values in zip(rows, theirs, strict=True)]
     return markdown_table(header, rows)
 
 
-def _quoted_note(table: Table) -> str:
+def _marked(method: str) -> str:
+    """The method's name, marked if its setting is not its paper's."""
+    return f"{method} {MARK}" if read_declaration(method).departure else method
+
+
+def _departures(table: Table) -> str:
+    """How each marked method's setting differs from its paper's."""
+    found = {method: read_declaration(method).departure for method in _best_first(table)}
+    lines = "\n".join(f"- {method}: {departure}" for method, departure in found.items() if departure)
+    return (
+        f'{MARK} marks methods whose setting is not their paper\'s; "15 epochs for 100" means 15 here and 100 there. '
+        f"That all methods rest on one frozen backbone is not marked.\n\n{lines}"
+    )
+
+
+def _paper_note(table: Table) -> str:
     if not paper.printed(table.setting, METRIC, table="T1"):
         return ""
     return (
         "The paper's numbers are those of its table 1, on other backbones: it fine-tunes a ResNet-50 for NSH, its "
-        "rivals rest on VGG-16 features. *Quoted* methods were not run here."
+        "rivals rest on VGG-16 features."
     )
 
 

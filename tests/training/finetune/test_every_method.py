@@ -29,12 +29,15 @@ SMALL = {
     "bgan": {"near": 5, "alike": 3, "hidden": 8},
     "bingan": {"hidden": 8},
     "hashgan": {"hidden": 8},
+    "dvb": {"hidden": 8, "latent": 4, "centres": 3},
+    "date": {"similar": 0.2},
     "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
 }
 """What of params.yaml is too large for the images here."""
-LEARNERS = [name for name in METHODS if "epochs" in PARAMETERS[name]]
-COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh", "bgan"]
-CHOOSERS = ["cimon", "mls3rduh", "bgan"]
+NEED_MORE = ["distillhash"]  # two dozen images hold no pair that it is certain of
+LEARNERS = [name for name in METHODS if "epochs" in PARAMETERS[name] and name not in NEED_MORE]
+COPIERS = ["greedyhash", "mbe", "sdc", "sgh", "mls3rduh", "tbh", "bgan", "dvb"]
+CHOOSERS = ["cimon", "mls3rduh", "bgan", "date"]
 
 
 def make(name, **changes):
@@ -125,7 +128,7 @@ def test_of_views_that_are_the_stored_features_the_loss_is_the_frozen_one(name, 
     assert list(tuned) == list(once)
     for term, value in tuned.items():
         torch.testing.assert_close(value, (once[term] + again[term]) / 2)
-    if name not in ("sgh", "tbh"):
+    if name not in ("sgh", "tbh", "dvb"):
         torch.testing.assert_close(tuned, once)
 
 
