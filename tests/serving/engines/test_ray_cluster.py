@@ -1,4 +1,4 @@
-"""Addresses where no Ray answers end at once, with one sentence. Ray itself is not needed."""
+"""Addresses where no Ray answers, and heads that are lost, end the command with one sentence. No Ray is started."""
 
 import re
 import socket
@@ -12,6 +12,8 @@ import pytest
 from nsh.errors import ClusterError, ConfigError
 from nsh.serving.engines import ray_cluster
 from nsh.serving.engines.ray_cluster import connected
+
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of an HTTP/2 server
 
 
 @pytest.fixture
@@ -54,6 +56,49 @@ def test_who_says_nothing_is_not_waited_for(listener, monkeypatch):
     monkeypatch.setattr(ray_cluster, "PATIENCE", 0.1)
     with pytest.raises(ClusterError, match=r"no Ray answers at .* \(timed out\)"):
         connect(address_of(listener))
+
+
+WATCHING = """
+import sys, threading
+from nsh.serving.engines import ray_cluster
+
+ray_cluster.PATIENCE, ray_cluster.LOST = 0.05, 3
+with ray_cluster._watched(sys.argv[1]):
+    print("here", flush=True)
+    threading.Event().wait()
+"""
+
+
+def test_a_head_that_is_lost_ends_the_process_with_one_sentence(listener):
+    address = address_of(listener)
+    answers = threading.Thread(target=answer_some, args=(listener, 5))
+    answers.start()
+    run = subprocess.run([sys.executable, "-c", WATCHING, address], capture_output=True, text=True, check=False)
+    answers.join()
+    assert (run.returncode, run.stdout) == (2, "here\n")
+    assert run.stderr.strip() == (
+        f"error: Ray at {address} failed (its head no longer answers): what is written stays, run the same command "
+        "again to go on"
+    )
+
+
+def answer_some(server, times):
+    """Answer as the head of a cluster does, and then no more."""
+    for _ in range(times):
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(SETTINGS)
+            while connection.recv(1024):
+                pass
+    server.close()
+
+
+def test_a_cluster_that_wants_a_token_is_said_to():
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from_ray = RuntimeError("Last connection error: ... RPC error: InvalidAuthToken: Authentication token is missing")
+    refused = pytest.raises(ClusterError, match=r"Ray at a:1 failed \(it wants a token: set RAY_AUTH_MODE=token, ")
+    with refused, ray_cluster.translated("a:1", ConnectionError):
+        raise ConnectionError("Failed to connect to Ray cluster at a:1") from from_ray
 
 
 def test_a_web_server_is_no_ray():

@@ -10,18 +10,23 @@ import re
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 from nsh.errors import ClusterError, ConfigError
 from nsh.serving.cores import cpu_quota
+from nsh.system.command import USAGE_EXIT_CODE
 
 LOCAL = "local"
 """The address that means a Ray of this run's own, on this machine."""
 
 PATIENCE = 5.0
-"""Seconds that the head of a cluster has to answer."""
+"""Seconds that the head of a cluster has to answer, and between two questions while the block runs."""
+
+LOST = 6
+"""Questions in a row without an answer, after which the head is lost."""
 
 _SILENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -31,6 +36,10 @@ _SILENT = {
 """Ray reports neither home nor to the terminal."""
 
 _SHOWN = 300  # characters of Ray's reasons, which go on for pages
+_NO_TOKEN = "InvalidAuthToken"  # in the text of what Ray's error was raised from
+_WANTS_TOKEN = (
+    "it wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if this machine's ~/.ray/auth_token is another one"
+)
 
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """What a client of HTTP/2 sends first, with empty settings; a server answers with its own (RFC 9113, section 3.4)."""
@@ -47,6 +56,8 @@ def connected(address: str) -> Iterator[None]:
     Raises:
         ConfigError: the address is neither.
         ClusterError: no Ray answers there, it does not accept this process, or it is lost while the block runs.
+
+    If the head of a cluster is lost, the process may end instead, with the same sentence and exit code 2.
     """
     if address != LOCAL:
         _knock(address)
@@ -64,7 +75,7 @@ def connected(address: str) -> Iterator[None]:
             with translated(address, Exception), _quiet():  # Ray raises a dozen kinds here, some plain `Exception`s
                 ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **local)
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray has set its own
-            with translated(address):
+            with translated(address), _watched(address):
                 yield
     finally:
         ray.shutdown()
@@ -78,10 +89,45 @@ def translated(address: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except (RayError, *kinds) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ClusterError(
-            f"Ray at {address} failed ({reason[:_SHOWN]}): what is written stays, run the same command again to go on"
-        ) from error
+        raise _failed(address, _reason(error)) from error
+
+
+def _failed(address: str, reason: str) -> ClusterError:
+    return ClusterError(
+        f"Ray at {address} failed ({reason}): what is written stays, run the same command again to go on"
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """What an error of Ray says; that a token is missing is in the error that it was raised from."""
+    if _NO_TOKEN in f"{error} {error.__cause__}":
+        return _WANTS_TOKEN
+    return (" ".join(str(error).split()) or type(error).__name__)[:_SHOWN]
+
+
+@contextmanager
+def _watched(address: str) -> Iterator[None]:
+    """End the process if the head is lost: Ray's C++ would end it after a minute, without a word."""
+    ended = threading.Event()
+    if address != LOCAL:
+        threading.Thread(target=_watch, args=(address, ended), daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _watch(address: str, ended: threading.Event) -> None:
+    unanswered = 0
+    while not ended.wait(PATIENCE):
+        try:
+            _knock(address)
+            unanswered = 0
+        except ClusterError:
+            unanswered += 1
+        if unanswered == LOST:
+            print(f"\nerror: {_failed(address, 'its head no longer answers')}", file=sys.stderr, flush=True)
+            os._exit(USAGE_EXIT_CODE)  # the main thread may wait in Ray for ever
 
 
 @contextmanager
