@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -71,10 +72,8 @@ with ray_cluster._watched(sys.argv[1]):
 
 def test_a_head_that_is_lost_ends_the_process_with_one_sentence(listener):
     address = address_of(listener)
-    answers = threading.Thread(target=answer_some, args=(listener, 5))
-    answers.start()
+    threading.Thread(target=answer_some, args=(listener, 5), daemon=True).start()
     run = subprocess.run([sys.executable, "-c", WATCHING, address], capture_output=True, text=True, check=False)
-    answers.join()
     assert (run.returncode, run.stdout) == (2, "here\n")
     assert run.stderr.strip() == (
         f"error: Ray at {address} failed (its head no longer answers): what is written stays, run the same command "
@@ -84,12 +83,13 @@ def test_a_head_that_is_lost_ends_the_process_with_one_sentence(listener):
 
 def answer_some(server, times):
     """Answer as the head of a cluster does, and then no more."""
-    for _ in range(times):
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(SETTINGS)
-            while connection.recv(1024):
-                pass
+    with suppress(OSError):  # one that gave up, on a busy machine
+        for _ in range(times):
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(SETTINGS)
+                while connection.recv(1024):
+                    pass
     server.close()
 
 
