@@ -18,6 +18,7 @@ from nsh.serving.arguments import list_images
 from nsh.serving.bulk import encode_files
 from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
+from nsh.serving.index.engine import check_encoder
 from nsh.serving.session import open_session
 
 
@@ -156,7 +157,7 @@ def test_codes_and_indexes_of_one_export_are_valid_for_the_next(exports, photogr
     assert np.array_equal(codes.codes, first.encode(list(photographs[:4])))
     index = Index.create(tmp_path / "index", bits=first.contract.bits, encoder_identity=first.identity)
     index.add(codes.ids[:3], codes.codes[:3], encoder_identity=codes.header["encoder_identity"])
-    index.check_encoder(second.identity)
+    check_encoder(index, second.identity)
     assert index.add(codes.ids[3:], second.encode([photographs[3]]), encoder_identity=second.identity) == 1
 
 

@@ -84,7 +84,7 @@ def test_names_match_in_any_spelling_and_what_does_not_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add", "{other}", "--index", "{index}"], "use that encoder, or build another index"),
+        (["add", "{other}", "--index", "{index}"], "use the index's own, or build another index"),
         (["build", "{codes}", "--index", "{index}"], "is not empty"),
         (["build", "{codes}", "{other}", "--index", "{new}"], "found codes of several encoders"),
         (["build", "{codes}", "{codes}", "--index", "{new}"], "more than once"),

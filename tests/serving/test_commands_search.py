@@ -85,7 +85,7 @@ def test_an_index_of_another_encoder_is_refused(place, encoder_path, tmp_path):
     Index.create(tmp_path / "index", bits=12, encoder_identity="f" * 64).close()
     result = nsh(place / "odd-1.png", "--model", encoder_path, "--index", tmp_path / "index")
     assert result.returncode == 2
-    assert result.stderr.startswith("error: the index holds codes of the encoder ffffffffffff, these are of ")
+    assert result.stderr.startswith("error: the index holds codes of the encoder ffffffffffff, found the encoder ")
 
 
 def test_a_filter_is_written_column_equals_value(place, encoder_path):

@@ -209,7 +209,7 @@ def test_what_is_handed_out_is_the_callers(index):
         ({"ids": ["d"]}, "found 1 ids and 2 codes"),
         ({"metadata": [{}]}, "found 2 ids and 1 metadata"),
         ({"metadata": [{}, {"class": 3}]}, "found 3 in the metadata"),
-        ({"encoder_identity": "b" * 64}, "codes of the encoder aaaaaaaaaaaa, these are of bbbbbbbbbbbb"),
+        ({"encoder_identity": "b" * 64}, "codes of the encoder aaaaaaaaaaaa, found the encoder bbbbbbbbbbbb"),
         ({"codes": draw(2, bytes=16)}, "codes of 64 bits must be a uint8 array"),
         ({"codes": draw(2).astype(np.int64)}, "codes of 64 bits must be a uint8 array"),
     ],

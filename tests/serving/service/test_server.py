@@ -112,7 +112,7 @@ def test_an_index_of_another_encoder_is_refused(encoder_path, tmp_path):
     Index.create(tmp_path / "index", bits=12, encoder_identity="0" * 64)
     result = run_nsh("serve", "--model", encoder_path, "--index", tmp_path / "index")
     assert result.returncode == 2
-    assert "holds codes of encoder 000000000000" in result.stderr
+    assert "holds codes of the encoder 000000000000" in result.stderr
 
 
 @pytest.mark.parametrize(

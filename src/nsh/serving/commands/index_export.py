@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from nsh.errors import ConfigError
+from nsh.serving.engines.milvus_address import SCHEME
 
 
 def _only_folder(path: Path) -> Path:
     """Refuse the URL of an engine where a folder is needed."""
-    if str(path).startswith("milvus:"):
+    if str(path).startswith(SCHEME):
         raise ConfigError(
             f"found the index {path}: this command needs the folder of an index; see nsh index export --help"
         )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nsh.errors import ConfigError
 
-_SCHEME = "milvus:"
+SCHEME = "milvus:"
 _SERVER = re.compile(r"milvus://([A-Za-z0-9._-]+):(\d{1,5})/([A-Za-z_][A-Za-z0-9_]{0,200})")
 _LITE = re.compile(r"milvus://(/(?:.*/)?)([A-Za-z0-9._-]{1,36})/([A-Za-z_][A-Za-z0-9_]{0,200})")
 
@@ -38,7 +38,7 @@ def parse(text: str) -> Address | None:
         >>> parse("milvus://10.0.0.1:19530/photos").uri, parse("index")
         ('http://10.0.0.1:19530', None)
     """
-    if not text.startswith(_SCHEME):
+    if not text.startswith(SCHEME):
         return None
     if (server := _SERVER.fullmatch(text)) and 0 < int(server[2]) < 65_536:
         return Address(text, f"http://{server[1]}:{server[2]}", server[3])

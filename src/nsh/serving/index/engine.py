@@ -125,8 +125,8 @@ def check_encoder(engine: Engine, identity: str) -> None:
     """
     if identity != engine.encoder_identity:
         raise CodesError(
-            f"the index holds codes of the encoder {engine.encoder_identity[:12]}, these are of {identity[:12]}: "
-            "use that encoder, or build another index"
+            f"the index holds codes of the encoder {engine.encoder_identity[:12]}, found the encoder {identity[:12]}: "
+            "use the index's own, or build another index"
         )
 
 

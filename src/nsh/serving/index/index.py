@@ -18,7 +18,7 @@ from nsh.serving.cores import cpu_quota
 from nsh.serving.index import integrity, writer
 from nsh.serving.index.batches import Batch, read_batches
 from nsh.serving.index.database import Database
-from nsh.serving.index.engine import Filter, Hit, ScoredHit, check_addition, check_encoder
+from nsh.serving.index.engine import Filter, Hit, ScoredHit, check_addition
 from nsh.serving.index.selection import Superseded
 from nsh.serving.index.snapshot import Snapshot, open_snapshot
 from nsh.system.progress import Progress, no_progress
@@ -239,14 +239,6 @@ class Index:
         """
         with self._database.reading() as connection:
             integrity.check(connection, self.folder)
-
-    def check_encoder(self, identity: str) -> None:
-        """Make sure that the index holds codes of the encoder with this identity.
-
-        Raises:
-            CodesError: it holds another encoder's.
-        """
-        check_encoder(self, identity)
 
     def _check_writable(self) -> None:
         if self._readonly:

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import binarize, pack
-from nsh.errors import CodesError, IndexFull, UnknownItem
+from nsh.errors import IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
 from nsh.serving.engines.opening import open_engine
 from nsh.serving.index import Filter, Hit, Reader, ScoredHit
+from nsh.serving.index.engine import check_encoder
 from nsh.serving.service.metrics import Metrics
 
 FREED_BYTES = 1024 * 1024
@@ -51,11 +52,7 @@ class Library:
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
         self._index = open_engine(address)
-        if self._index.encoder_identity != encoder.identity:
-            raise CodesError(
-                f"the index {address} holds codes of encoder {self._index.encoder_identity[:12]}, the encoder given is "
-                f"{encoder.identity[:12]}: give the index's own encoder, or build an index with this one"
-            )
+        check_encoder(self._index, encoder.identity)
         self._count()
 
     @property
