@@ -4,7 +4,8 @@ import torch
 import torchvision
 from torch import nn
 
-from nsh.backbones import networks
+from nsh.backbones import classifiers, networks
+from nsh.backbones.pixels import ImageToEmbedding
 from nsh.errors import ConfigError, DataError
 
 
@@ -34,6 +35,9 @@ def saved(state: dict, path):
         ("efficientnet_b0", 64, 1280),
         ("vit_b_16", 64, 768),
         ("squeezenet1_1", 64, 512),  # its last layer is a convolution
+        ("tf_efficientnet_lite2", 64, 1280),  # timm's, as the next two
+        ("vit_tiny_patch16_224", 64, 192),
+        ("mobilenetv3_small_050", 64, 1024),  # its embedding is longer than its features
         ("googlenet", 64, 1024),  # has auxiliary classifiers before the last layer
     ],
 )
@@ -123,16 +127,6 @@ class TestWeights:
         with pytest.raises(DataError, match=r"missing bn1.bias, .* and \d+ more; unknown classifier"):
             networks.build("resnet18", weights=saved(classifier.state_dict(), tmp_path / "w.pt"), image_size=64)
 
-    def test_position_embeddings_are_resampled_to_the_image(self):
-        old = torch.randn(1, 1 + 4 * 4, 8, generator=torch.Generator().manual_seed(0))
-        key, room = "encoder.pos_embedding", torch.zeros(1, 1 + 2 * 2, 8)
-        found = networks._resample_positions({key: old, "head": old}, {key: room, "head": old})
-        grid = old[:, 1:].reshape(1, 4, 4, 8).permute(0, 3, 1, 2)
-        expected = nn.functional.interpolate(grid, size=2, mode="bicubic", align_corners=True)
-        assert torch.equal(found[key][:, 0], old[:, 0])
-        assert torch.allclose(found[key][:, 1:], expected.permute(0, 2, 3, 1).reshape(1, 4, 8), atol=1e-6)
-        assert found["head"] is old
-
     @pytest.mark.parametrize("content", [b"", b"hello", b"\x80\x02."])
     def test_a_file_that_is_no_state_dict(self, tmp_path, content):
         path = tmp_path / "w.pt"
@@ -160,7 +154,7 @@ class TestArguments:
             networks.build("mobilnet_v2", weights=None, image_size=64)
 
     def test_a_name_like_no_other_is_met_with_examples(self):
-        with pytest.raises(ConfigError, match="did you mean mobilenet_v2, resnet50, vit_b_16"):
+        with pytest.raises(ConfigError, match="did you mean mobilenet_v2, tf_efficientnet_lite2, resnet50, vit_b_16"):
             networks.build("§§§", weights=None, image_size=64)
 
     @pytest.mark.parametrize(("name", "size"), [("vit_b_16", 100), ("maxvit_t", 96), ("inception_v3", 40)])
@@ -171,5 +165,22 @@ class TestArguments:
 
 def test_the_normalisation_is_the_one_of_torchvisions_weights():
     preset = torchvision.models.MobileNet_V2_Weights.IMAGENET1K_V1.transforms()
-    assert np.allclose(networks.MEAN, preset.mean)
-    assert np.allclose(networks.STD, preset.std)
+    assert np.allclose(classifiers.MEAN, preset.mean)
+    assert np.allclose(classifiers.STD, preset.std)
+
+
+def test_lite_has_its_own_normalisation_which_the_exported_pixels_have(tmp_path):
+    backbone = networks.build("tf_efficientnet_lite2", weights=None, image_size=32)
+    seen = []
+    backbone.network.register_forward_pre_hook(lambda network, images: seen.append(images[0]))
+    pixels = torch.arange(256, dtype=torch.uint8).repeat(12).reshape(1, 32, 32, 3)
+    ImageToEmbedding(backbone)(pixels)
+    assert torch.allclose(seen[0], (pixels.permute(0, 3, 1, 2).double().float() - 127) / 128, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["vit_base_patch16_siglip_224", "convnext_tiny.dinov3_lvd1689m"])
+def test_a_network_of_timm_has_the_normalisation_that_timm_publishes(name):
+    import timm
+
+    published = timm.get_pretrained_cfg(name)
+    assert classifiers.normalisation(name) == (tuple(published.mean), tuple(published.std))

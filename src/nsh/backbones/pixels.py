@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from nsh.backbones.networks import MEAN, STD
+from nsh.backbones.networks import Backbone
 
 
 class ImageToEmbedding(nn.Module):
@@ -12,11 +12,11 @@ class ImageToEmbedding(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, backbone: nn.Module) -> None:
+    def __init__(self, backbone: Backbone) -> None:
         super().__init__()
         self.backbone = backbone
-        self.register_buffer("mean", torch.tensor(MEAN, dtype=torch.float32).reshape(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(STD, dtype=torch.float32).reshape(1, 3, 1, 1))
+        self.register_buffer("mean", torch.tensor(backbone.mean, dtype=torch.float32).reshape(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(backbone.std, dtype=torch.float32).reshape(1, 3, 1, 1))
 
     def forward(self, image: Tensor) -> Tensor:
         """Map RGB images, uint8 [n, S, S, 3], to embeddings, float32 [n, d]."""

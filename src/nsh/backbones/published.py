@@ -11,7 +11,7 @@ def open_published(name: str, folder: Path, *, image_size: int) -> tuple[Backbon
     """Build the backbone `name` with the weights in `folder`; return both.
 
     Args:
-        name: a torchvision classifier.
+        name: a classifier of torchvision or timm.
         folder: from `nsh.backbones.weights.fetch`.
         image_size: pixels a side.
 

@@ -12,7 +12,8 @@ import onnx
 import onnxruntime
 import torch
 
-from nsh.backbones.networks import MEAN, STD, Backbone
+from nsh.backbones.classifiers import normalisation
+from nsh.backbones.networks import Backbone
 from nsh.backbones.tuned import apply_changes
 from nsh.core.contract import EncoderContract
 from nsh.core.preprocess import PREPROCESSING
@@ -92,12 +93,13 @@ def describe(embeddings: Embeddings, split: Mapping[str, Any], pair: Pair) -> En
     header = embeddings.header
     if not embeddings.has_graph(header["backbone_sha256"]):
         raise ExportError(f"{embeddings.graph} is not the graph that made the embeddings: run `dvc repro -f embed`")
+    mean, std = normalisation(header["backbone"])
     same = ("image_size", "resample", "backbone", "weights", "weights_sha256", "backbone_sha256")
     return EncoderContract(
         bits=pair.bits,
         method=pair.method,
-        mean=MEAN,
-        std=STD,
+        mean=mean,
+        std=std,
         data_set=split["data_set"],
         split_sha256=split["sha256"],
         source_sha256=code_digest([__name__, f"nsh.methods.{pair.method}"]),

@@ -34,7 +34,7 @@ OUTPUTS = [
     )
 ]
 _BACKBONE = {
-    "backbone.name": "mobilenet_v2",
+    "backbone.name": "tf_efficientnet_lite2",
     "backbone.resample": "bilinear",
     "embed.views": 8,
     "embed.seed": 0,
@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "dataset.name": "cifar10",
         "dataset.labels": "folder",
         "split.train": 10_000,
-        "backbone.image_size": 128,
+        "backbone.image_size": 160,
         **_WHOLE,
         **_BACKBONE,
     },
