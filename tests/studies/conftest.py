@@ -69,7 +69,8 @@ def write_result(folder: Path, trial: Trial, found: Evaluation, codes: dict[str,
     write_json(files.history, [{"epoch": 1, "loss": 0.5}])
     nearest = find_examples(codes["query"], codes["gallery"], None, seed=0)
     write_measured(files, found, nearest, protocol={"k": K})
-    np.save(folder / "query.npy", codes["query"])
+    for part, values in codes.items():
+        np.save(folder / f"{part}.npy", values)
     write_json(folder / "trial.json", trial.request | {"train_seconds": 61.7})
 
 

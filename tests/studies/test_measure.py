@@ -21,7 +21,7 @@ from nsh.studies.protocol import digest_of
 from nsh.system.files import read_json
 
 ITQ = {"method": "itq", "parameters": {"iterations": 5}, "bits": 12, "seed": 3}
-KEPT = {"metrics", "parity.json", "query.npy", "trial.json"}
+KEPT = {"metrics", "parity.json", "query.npy", "gallery.npy", "trial.json"}
 
 
 def average_precision(codes, labels, gallery, gallery_labels):
@@ -74,7 +74,8 @@ def test_a_trial_is_the_method_s_head_searched_exactly(run, setting, monkeypatch
         clear = np.abs(logits) > 1e-3 * np.abs(logits).max()  # above what two kernels may round otherwise
         assert clear.mean() > 0.9
         assert np.array_equal(codes[part][clear], (logits > 0)[clear])
-    assert np.array_equal(unpack(np.load(folder / "query.npy"), bits=12), codes["query"])
+    for part in parts:
+        assert np.array_equal(unpack(np.load(folder / f"{part}.npy"), bits=12), codes[part])
     expected = [
         average_precision(code, labels, codes["gallery"], parts["gallery"].labels)
         for code, labels in zip(codes["query"], parts["query"].labels, strict=True)

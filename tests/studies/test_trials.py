@@ -14,7 +14,8 @@ def test_results_are_found_again(quick, setting, leave):
     assert (first.trial.seed, second.trial.seed) == (0, 1)
     assert first.metrics["mAP_at_1000"] == pytest.approx(first.average_precision.mean(), abs=1e-6)
     assert first.metrics.keys() >= {"P_at_1000", "P_at_H2", "train_seconds"}
-    assert first.query_codes().shape == (60, 1)
+    assert first.codes("query").shape == (60, 1)
+    assert first.codes("gallery").shape == (200, 1)
     assert read_result(trials[1], setting) == second
     assert select(read_results(setting), trials[1:]) == [second]
 

@@ -79,7 +79,7 @@ def draw_map(results: Sequence[Result], setting: Setting) -> str:
     rows = choose_queries(len(labels))
     places = {
         (result.trial.method, result.trial.bits): place_codes(
-            unpack(result.query_codes()[rows], bits=result.trial.bits)
+            unpack(result.codes("query")[rows], bits=result.trial.bits)
         )
         for result in sorted(results, key=lambda result: CODES_METHODS.index(result.trial.method))
     }

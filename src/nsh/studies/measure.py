@@ -2,8 +2,8 @@
 
     python -m nsh.studies.measure <setting's folder> <folder to leave> <code's digest> '{"method": ..., ...}'
 
-`nsh.studies.trials` describes what it leaves. The encoder and the gallery's codes are large, can be made again and are
-deleted. One thread, no GPU: the figures are the same wherever they are measured, and the seconds compare.
+`nsh.studies.trials` describes what it leaves. The encoder is large, can be made again and is deleted. One
+thread, no GPU: the figures are the same wherever they are measured, and the seconds compare.
 """
 
 import json
@@ -70,7 +70,8 @@ def measure(
     export_encoder(setting, files, parameters=parameters, data_set=params.dataset, threads=1)
     encode_split(setting, files, data_set=params.dataset, device="cpu", threads=1, batch=params.encode.batch)
     evaluate_codes(setting, files, k=K, threads=1)
-    np.save(new.folder / "query.npy", read_codes(files.codes / "query").codes)
+    for part in ("query", "gallery"):
+        np.save(new.folder / f"{part}.npy", read_codes(files.codes / part).codes)
     files.parity.rename(new.folder / "parity.json")
     for name in ("models", "codes", CACHE.parts[0]):
         shutil.rmtree(new.folder / name)

@@ -4,7 +4,7 @@ The folder of a trial is laid out as a project's and named by all that its resul
 seed, split and embeddings, code and libraries.
 
 trial.json               what was asked, and "train_seconds"
-query.npy                packed codes of the queries, in the order of the split
+query.npy, gallery.npy   packed codes, in the order of the split
 metrics/, parity.json    as the stages evaluate and export leave them
 """
 
@@ -76,9 +76,9 @@ class Result:
         """Of each query, float64 [queries]."""
         return self.measured.average_precision
 
-    def query_codes(self) -> NDArray[np.uint8]:
-        """The queries' packed codes, uint8 [queries, ceil(bits / 8)]."""
-        return np.load(self.folder / "query.npy")  # type: ignore[no-any-return]
+    def codes(self, part: str) -> NDArray[np.uint8]:
+        """The packed codes of "query" or "gallery", uint8 [n, ceil(bits / 8)]."""
+        return np.load(self.folder / f"{part}.npy")  # type: ignore[no-any-return]
 
 
 def make_trial(params: Params, method: str, *, bits: int, seed: int, changed: Mapping[str, Any] | None = None) -> Trial:
