@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from nsh.backbones.networks import Backbone
 from nsh.core.codes import pack
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.errors import ExportError
@@ -24,13 +25,15 @@ ROOT = Path(__file__).parents[2]
 EXPORT = """
 import hashlib, sys, torch
 from torch import nn
+from nsh.backbones.networks import Backbone
 from nsh.core.contract import PROVENANCE, EncoderContract
 from nsh.core.identity import read_contract
 from nsh.export import graph
 from nsh.system.code import code_digest
 
 def network():
-    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return Backbone(layers, name="mobilenet_v2", dim=8, image_size=32)
 
 torch.manual_seed(0)
 backbone = graph.export_backbone(network(), image_size=32)
@@ -168,8 +171,10 @@ def test_a_first_bit_alone_is_128():
 
 
 def test_the_caller_keeps_his_network_in_its_mode():
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten()).train()
-    graph.export_backbone(network, image_size=8)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    backbone = Backbone(network, name="mobilenet_v2", dim=4, image_size=8)
+    network.train()
+    graph.export_backbone(backbone, image_size=8)
     assert network.training
     assert network[1].num_batches_tracked == 0
 

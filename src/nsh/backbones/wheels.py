@@ -44,13 +44,15 @@ class Wheel:
 def _mobilenet_features() -> State:
     from torchvision.models import mobilenet_v2
 
-    return mobilenet_v2().features.state_dict()
+    state: State = mobilenet_v2().features.state_dict()
+    return state
 
 
 def _lite2() -> State:
     import timm
 
-    return timm.create_model("tf_efficientnet_lite2", pretrained=False).state_dict()  # type: ignore[no-any-return]
+    state: State = timm.create_model("tf_efficientnet_lite2", pretrained=False).state_dict()
+    return state
 
 
 WHEELS = {

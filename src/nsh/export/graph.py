@@ -16,6 +16,7 @@ import onnx.compose
 import torch
 from torch import Tensor, nn
 
+from nsh.backbones.networks import Backbone
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import code_bytes
 from nsh.core.contract import METADATA_KEY, EncoderContract
@@ -58,7 +59,7 @@ def _place_values(bits: int) -> Tensor:
     return values
 
 
-def export_backbone(backbone: nn.Module, *, image_size: int) -> onnx.ModelProto:
+def export_backbone(backbone: Backbone, *, image_size: int) -> onnx.ModelProto:
     """Export a backbone with its normalisation.
 
     Args:

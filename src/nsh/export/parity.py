@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from nsh.backbones.networks import Backbone
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.core.codes import binarize, pack, unpack
 from nsh.errors import ExportError
@@ -30,7 +31,7 @@ MAX_FLIPPED_LOGIT = 1e-3  # a bit may differ only if its logit is this close to 
 def check(
     encoder: onnx.ModelProto,
     *,
-    backbone: nn.Module,
+    backbone: Backbone,
     head: nn.Module,
     images: NDArray[np.uint8],
     threads: int,
@@ -93,7 +94,7 @@ def tell(report: Mapping[str, Any]) -> str:
     )
 
 
-def _run_torch(backbone: nn.Module, head: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _run_torch(backbone: Backbone, head: nn.Module, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     network = nn.Sequential(ImageToEmbedding(backbone), head).cpu().eval()
     with torch.inference_mode():
         logits = torch.cat([network(torch.from_numpy(part)) for part in _batches(images, max(BATCH_SIZES))])
