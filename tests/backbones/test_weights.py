@@ -212,9 +212,7 @@ def test_an_unknown_source_names_the_known(tmp_path: Path, source: str) -> None:
 
 @pytest.mark.parametrize("source", ["none", "pypi", "DEFAULT"])
 def test_an_unknown_network_is_named(tmp_path: Path, source: str) -> None:
-    with pytest.raises(
-        ConfigError, match="found 'mobilnet', no classifier of torchvision or timm"
-    ):
+    with pytest.raises(ConfigError, match="found 'mobilnet', no classifier of torchvision or timm"):
         fetch(source, tmp_path, backbone="mobilnet")
 
 

@@ -9,7 +9,7 @@ import torch
 from nsh.core.codes import unpack
 from nsh.core.metrics import evaluate
 from nsh.errors import ExportError
-from nsh.export.cost import CostLimits, Sample, judge, measure_speed
+from nsh.export.cost import CostLimits, Sample, find_similar, judge, measure_speed
 from nsh.export.graph import join_head, to_bytes
 from nsh.serving.session import open_session
 
@@ -59,7 +59,7 @@ def test_the_drop_is_that_of_two_evaluations(encoder_model, backbone_model, trai
         [codes] = open_session(to_bytes(model), threads=1).run(["code"], {"image": images})
         labels = samples["query"].labels, samples["gallery"].labels
         values.append(evaluate(codes[80:], codes[:80], *labels, bits=12, k=80).metrics["mAP_at_80"])
-    found = judge(encoder_model, poor, **samples, limits=CostLimits(1.0, 0.0), threads=1)
+    found = judge(encoder_model, poor, **samples, limits=CostLimits(0.0, 1.0), threads=1)
     assert found["mAP_of_fp32"] == pytest.approx(values[0], abs=1e-6)
     assert found["mAP_drop"] == pytest.approx(values[0] - values[1], abs=1e-6)
     assert found["mAP_drop"] > 0.01
@@ -67,16 +67,35 @@ def test_the_drop_is_that_of_two_evaluations(encoder_model, backbone_model, trai
     assert "below fp32's, 0.0000 is allowed" in sentence
 
 
-def test_too_many_flips_are_said(encoder_model, changed, samples):
-    [sentence] = judge(encoder_model, changed, **samples, limits=CostLimits(0.05, 1.0), threads=1)["past_limits"]
-    assert sentence == "8.33% of the bits are not fp32's, 5.00% are allowed"
+def test_unusually_many_flips_are_warned_of(encoder_model, changed, samples):
+    [sentence] = judge(encoder_model, changed, **samples, limits=CostLimits(1.0, 0.05), threads=1)["warnings"]
+    assert sentence == "8.33% of the bits are not fp32's, usual are 5.00%"
 
 
-def test_without_labels_bits_alone_are_judged(encoder_model, changed, samples):
+def test_without_labels_the_similar_images_are_the_float_embeddings_neighbours(encoder_model, changed, samples):
     plain = {part: Sample(sample.images, None) for part, sample in samples.items()}
     found = judge(encoder_model, changed, **plain, limits=STRICT, threads=1)
-    assert found["mAP_drop"] is None
-    assert len(found["past_limits"]) == 1
+    images = np.concatenate([samples["gallery"].images, samples["query"].images])
+    [embeddings] = open_session(to_bytes(encoder_model), threads=1).run(["embedding"], {"image": images})
+    labels = find_similar(embeddings[80:], embeddings[:80])
+    values = []
+    for model in (encoder_model, changed):
+        [codes] = open_session(to_bytes(model), threads=1).run(["code"], {"image": images})
+        values.append(evaluate(codes[80:], codes[:80], *labels, bits=12, k=80).metrics["mAP_at_80"])
+    assert found["relevance"] == "neighbours"
+    assert found["mAP_drop"] == pytest.approx(values[0] - values[1], abs=1e-6)
+    assert len(found["past_limits"]) == (values[0] > values[1])
+
+
+def test_similar_images_are_the_nearest_by_cosine():
+    generator = np.random.default_rng(0)
+    query, gallery = (generator.standard_normal((count, 5)).astype(np.float32) for count in (3, 250))
+    own, labels = find_similar(query, gallery)
+    assert np.array_equal(own, np.eye(3, dtype=bool))
+    for row, embedding in enumerate(query):
+        cosines = [float(other @ embedding / np.linalg.norm(other) / np.linalg.norm(embedding)) for other in gallery]
+        nearest = sorted(range(250), key=lambda place: -cosines[place])[:2]  # 1 % of 250 is 2.5, rounded to even
+        assert sorted(np.flatnonzero(labels[:, row])) == sorted(nearest)
 
 
 def test_overflow_is_refused(encoder_model, backbone_model, trained, contract, samples):

@@ -39,7 +39,7 @@ methods:
      quantisation: 1.0, quantiser: norm, hidden: 0, symmetric: false, init: random, ablation: none}
   itq: {iterations: 3}
   $others
-export: {precision: fp32, calibration: 4, max_bit_flips: 0.02, max_mAP_drop: 0.01}
+export: {precision: fp32, calibration: 4, max_mAP_drop: 0.01, warn_bit_flips: 0.05}
 encode: {batch: 4}
 evaluate: {k: 5}
 """

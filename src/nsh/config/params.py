@@ -111,12 +111,12 @@ class Train(Block):
 
 
 class Export(Block):
-    """Precision of the encoder, and the largest loss against fp32 that is accepted (`nsh.export`)."""
+    """Precision of the encoder, and the loss against fp32 that is accepted (`nsh.export`)."""
 
     precision: Literal["fp32", "fp16", "int8"]
     calibration: Count
-    max_bit_flips: Share
     max_mAP_drop: Share  # noqa: N815 - as the metrics write it
+    warn_bit_flips: Share
 
 
 class Encode(Block):

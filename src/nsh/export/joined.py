@@ -136,8 +136,8 @@ def make_smaller(
     *,
     precision: str,
     calibration: int,
-    max_bit_flips: float,
     max_mAP_drop: float,
+    warn_bit_flips: float,
     threads: int,
     progress: Progress = no_progress,
 ) -> SmallerEncoder:
@@ -148,8 +148,8 @@ def make_smaller(
         images: of the split.
         precision: "fp16" or "int8".
         calibration: the number of training images for calibration and for measuring the speed.
-        max_bit_flips: the share of bits that may differ from float32's.
         max_mAP_drop: by how much the mAP may be lower than float32's.
+        warn_bit_flips: the share of bits that usually differ from float32's.
         threads: onnxruntime's threads.
         progress: shows the batches.
 
@@ -160,7 +160,7 @@ def make_smaller(
     training = images.read(images.parts["train"].ids[:calibration])
     backbone = shrink(joined.graph, precision=precision, images=training)
     encoder = join_head(backbone, joined.head, _rename(joined.contract, backbone, precision))
-    limits = cost.CostLimits(max_bit_flips, max_mAP_drop)
+    limits = cost.CostLimits(max_mAP_drop, warn_bit_flips)
     gallery, query = images.sample("gallery", cost.GALLERY), images.sample("query", cost.QUERY)
     found = cost.judge(
         joined.encoder, encoder, gallery=gallery, query=query, limits=limits, threads=threads, progress=progress
