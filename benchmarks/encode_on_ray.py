@@ -1,6 +1,6 @@
 """Encoding on Ray beside one process: the same bytes, though an actor is killed with -9, and what Ray costs.
 
-    python benchmarks/encode_on_ray.py [--encoder models/nsh-32/encoder.onnx] [--images 2000]
+    python benchmarks/encode_on_ray.py [--encoder models/nsh_plus-32/encoder.onnx] [--images 2000]
 
 Encodes drawn images once in this process and once on a Ray of this machine, kills the first actor after its first
 shard, and compares the two folders byte by byte. Needs the extra ray.

@@ -1,6 +1,6 @@
 """Bits that change when a photograph is saved again, and distances of different photographs: for choosing a radius.
 
-    python benchmarks/resaving.py --model models/nsh-64/encoder.onnx --photos photos
+    python benchmarks/resaving.py --model models/nsh_plus-64/encoder.onnx --photos photos
 
 Every photograph is a JPEG of quality 95, and is saved again in the usual ways: quality 75 and 50, half the size, 5 %
 cut off each side. The script prints the mean number of bits that differ, and the shares of copies and of pairs of

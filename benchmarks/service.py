@@ -36,7 +36,7 @@ from nsh.serving.encoder import Encoder
 from nsh.serving.index import Index
 
 BOUNDARY = "a-boundary-of-the-benchmark"
-MODEL = Path("models/nsh-32/encoder.onnx")
+MODEL = Path("models/nsh_plus-32/encoder.onnx")
 MIX = 64  # different images
 
 

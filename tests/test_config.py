@@ -26,7 +26,7 @@ def read(values: dict, tmp_path: Path):
 
 def test_the_project_s_own_parameters_are_valid() -> None:
     params = read_params(ROOT / "params.yaml")
-    assert params.matrix.methods == ["nsh", "itq"]
+    assert params.matrix.methods == ["nsh_plus", "nsh"]
     assert params.matrix.bits == [16, 32, 64]
 
 
@@ -85,13 +85,13 @@ def test_every_method_s_values_must_go_together(values: dict, tmp_path: Path, na
 
 def test_what_is_left_out_of_a_method_has_its_default(values: dict, tmp_path: Path) -> None:
     whole = read(values, tmp_path).methods
-    values["methods"] = {"nsh": {"tau_c": 0.1}, "itq": {}}
+    values["methods"] = {"nsh": {"tau_c": 0.1}, "nsh_plus": {}}
     assert read(values, tmp_path).methods == whole
 
 
 def test_a_method_in_use_must_be_written_where_dvc_reads_it(values: dict, tmp_path: Path) -> None:
-    del values["methods"]["itq"]
-    with pytest.raises(ConfigError, match=r"params: matrix\.methods has itq, of which methods has no block: run "):
+    del values["methods"]["nsh"]
+    with pytest.raises(ConfigError, match=r"params: matrix\.methods has nsh, of which methods has no block: run "):
         read(values, tmp_path)
 
 

@@ -16,7 +16,7 @@ enter train --volume "$PWD/$clone:/workspace" --user "$owner"
 grep -q "up to date" "$CACHE/again.log" || fail "a second dvc repro had something to do"
 "${INSIDE[@]}" nsh track sync
 "${INSIDE[@]}" nsh times
-"${INSIDE[@]}" nsh info models/nsh-16/encoder.onnx
+"${INSIDE[@]}" nsh info models/nsh_plus-16/encoder.onnx
 say "git, as a user who does not own the clone"
 chown -R 0:0 "$clone/.git" && chown 0:0 "$clone"
 "${INSIDE[@]}" git rev-parse --short HEAD
