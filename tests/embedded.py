@@ -21,7 +21,7 @@ PARAMS = {
     "matrix": {"methods": ["itq"], "bits": [BITS]},
     "dataset": {"name": "folder", "root": "images", "labels": "folder"},
     "split": {"train": 80, "gallery": 200, "query": 60},
-    "backbone": {"weights": "weights.pt", "image_size": 64},
+    "backbone": {"name": "mobilenet_v2", "weights": "weights.pt", "image_size": 64},
     "embed": {"views": 2},
     "compute": {"device": "cpu", "threads": 2},
 }

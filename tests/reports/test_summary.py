@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,29 @@ def test_a_difference_is_uncertain_by_queries_and_by_seeds(sides):
     per_query = np.mean([r.average_precision for r in nsh.results], axis=0) - itq.average_precision()
     seeds = sum(side.deviation(METRIC) ** 2 / 2 for side in sides)
     assert found.standard_error == pytest.approx((per_query.var(ddof=1) / 400 + seeds) ** 0.5)
+
+
+@dataclass
+class Even:
+    """A training whose queries all have the same average precision."""
+
+    value: float
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return {METRIC: self.value}
+
+    @property
+    def average_precision(self) -> np.ndarray:
+        return np.full(400, self.value)
+
+
+def test_a_few_seeds_have_the_limit_of_student_and_not_of_gauss():
+    one, other = (Summary([Even(value), Even(value + 0.25)]) for value in (0.25, 1.0))
+    found = difference(other, one, metric=METRIC)
+    assert found.limit == pytest.approx(4.3027, abs=1e-4)  # of two degrees of freedom, from a printed table
+    assert found.mean > 2 * found.standard_error
+    assert found.is_tie
 
 
 def test_one_seed_leaves_the_queries(sides):

@@ -20,6 +20,7 @@ TINY = {
     "split.train": 16,
     "split.gallery": 30,
     "split.query": 10,
+    "backbone.name": "mobilenet_v2",
     "backbone.weights": "weights.pt",
     "backbone.image_size": 32,
     "embed.views": 2,

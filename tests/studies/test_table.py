@@ -1,5 +1,6 @@
 import csv
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,24 @@ from nsh.config.declarations import read_declaration
 from nsh.core.metrics import cosine_map
 from nsh.data.split import read_part
 from nsh.errors import ConfigError, TrainingError
+from nsh.methods import METHODS
 from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling
-from nsh.studies.table import METHODS, make_trials, summarise, table_markdown
+from nsh.studies.table import ROWS, choose_results, make_controls, make_trials, summarise, table_markdown
 from nsh.studies.trials import make_trial
 
-CEILING = {"mAP_at_1000": 0.531}
+CEILING = {"cosine": {"mAP_at_1000": 0.531}, "whitened": {"mAP_at_1000": 0.6}}
 
 
 def rows(text, start):
     return [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith(start)
     ]
+
+
+def named(results):
+    return [(result.trial.method, result) for result in results]
 
 
 @pytest.fixture
@@ -35,9 +41,9 @@ def test_means_spreads_ties_and_what_is_missing(result, hard):
     results = [result("nsh", 16, seed, hard + 0.1 + seed / 1000) for seed in range(3)]
     results += [result("itq", 16, seed, hard - 0.05) for seed in range(2)]
     results += [result("mbe", 16, seed, hard + 0.0995 + noise - noise.mean()) for seed in range(3)]
-    text = table_markdown(summarise("cifar10", results, ceiling=CEILING), heading="Of these images.")
+    text = table_markdown(summarise("cifar10", named(results), ceiling=CEILING), heading="Of these images.")
     mean = hard.mean()
-    assert rows(text, "| float embedding")[0][1:4] == ["0.531"] * 3
+    assert rows(text, "| float embedding, cosine")[0][1:4] == ["0.531"] * 3
     nsh, itq, mbe = (rows(text, f"| {name} |") for name in ("nsh †", "itq", "mbe †"))
     assert nsh[0] == ["nsh †", f"**{mean + 0.101:.3f} ± 0.001**", "missing", "missing", "0.706", "0.733", "0.756"]
     assert mbe[0][1] == f"{mean + 0.0995:.3f} ± 0.000 **≈**"
@@ -57,26 +63,39 @@ def test_the_best_stands_first_and_half_measured_methods_behind_whole_ones(resul
         result(method, bits, 0, hard + gain) for bits in (16, 32, 64) for method, gain in (("itq", 0), ("lsh", -0.1))
     ]
     results.append(result("nsh", 16, 0, hard + 0.2))
-    text = table_markdown(summarise("fashion-mnist", results, ceiling=CEILING), heading="Of these images.")
-    assert [row[0] for row in rows(text, "| ")][2:6] == ["float embedding, cosine", "itq", "lsh", "nsh †"]
+    text = table_markdown(summarise("fashion-mnist", named(results), ceiling=CEILING), heading="Of these images.")
+    floats = [f"float embedding, {name}" for name in CEILING]
+    assert [row[0] for row in rows(text, "| ")][2:7] == [*floats, "itq", "lsh", "nsh †"]
     assert "paper:" not in text
 
 
 def test_every_method_of_the_house_has_a_row(result, hard):
     text = table_markdown(summarise("cifar10", [], ceiling=CEILING), heading="Nothing yet.")
-    named = [row[0].removesuffix(" †") for row in rows(text, "| ") if row[1:4] == ["missing"] * 3]
-    assert sorted(named[: len(METHODS)]) == sorted(METHODS)
+    found = [row[0].removesuffix(" †") for row in rows(text, "| ") if row[1:4] == ["missing"] * 3]
+    assert sorted(found[: len(ROWS)]) == sorted(ROWS)
     assert "best rival" not in text
 
 
 def test_a_method_whose_setting_is_not_its_paper_s_is_marked_and_explained(result, hard):
-    text = table_markdown(summarise("cifar10", [result("tbh", 16, 0, hard)], ceiling=CEILING), heading="")
+    text = table_markdown(summarise("cifar10", named([result("tbh", 16, 0, hard)]), ceiling=CEILING), heading="")
     assert rows(text, "| tbh †")
     assert "\n- tbh: a hundredth of its 100,000 steps where there are 10,000 images; " in text
     for method in METHODS:
         departure = read_declaration(method).departure
         assert bool(rows(text, f"| {method} † |")) == bool(departure)
         assert (f"\n- {method}: {departure}\n" in text + "\n") == bool(departure)
+
+
+def test_a_control_has_a_row_of_its_own_beside_its_method(result, hard, params):
+    both = [trial for make in (make_trials, make_controls) for trial in make(params, ["nsh_plus"], bits=(16,), seeds=1)]
+    assert [trial.name for trial in both] == ["nsh_plus 16 bits seed 0", "nsh_plus sorting=0.0 16 bits seed 0"]
+    assert make_controls(params, ["itq"], bits=(16,), seeds=1) == []
+    results = [replace(result("nsh_plus", 16, 0, hard), trial=trial) for trial in both]
+    chosen = choose_results(results, params, asked=[])
+    assert [row for row, _ in chosen] == ["nsh_plus", "nsh_plus, sorting: 0"]
+    text = table_markdown(summarise("cifar10", chosen, ceiling=CEILING), heading="")
+    for row in ("nsh_plus", "nsh_plus, sorting: 0"):
+        assert [cell == "missing" for cell in rows(text, f"| {row} |")[0][1:4]] == [False, True, True]
 
 
 def test_the_first_seed_of_all_comes_before_the_second_of_any(params):
@@ -94,8 +113,10 @@ def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(setting, monkey
     found = measure_ceiling(setting, progress=lambda iterable, **rest: iterable)
     sides = [np.load(setting.project.embed / f"{part}.npy") for part in ("query", "gallery")]
     labels = [read_part(setting.project.split, part).labels for part in ("query", "gallery")]
-    assert found["mAP_at_1000"] == pytest.approx(cosine_map(*sides, *labels, k=1000)["mAP_at_1000"], abs=1e-6)
-    monkeypatch.setattr(ceiling_module.embeddings, "measure_ceiling", None)
+    plain, whitened = found.values()
+    assert plain["mAP_at_1000"] == pytest.approx(cosine_map(*sides, *labels, k=1000)["mAP_at_1000"], abs=1e-6)
+    assert plain != whitened
+    monkeypatch.setattr(ceiling_module, "cosine_map", None)
     assert measure_ceiling(setting, progress=None) == found
 
 
@@ -139,7 +160,8 @@ def test_more_seeds_and_other_lengths_are_shown_now_and_by_later_calls(command, 
 
 
 def test_a_length_that_was_asked_for_has_a_column_without_figures(result, hard):
-    text = table_markdown(summarise("cifar10", [result("itq", 16, 0, hard)], asked=[24], ceiling=CEILING), heading="")
+    table = summarise("cifar10", named([result("itq", 16, 0, hard)]), asked=[24], ceiling=CEILING)
+    text = table_markdown(table, heading="")
     assert rows(text, "| itq |")[0][2:5] == ["missing"] * 3
     assert rows(text, "| date †")[0][5:] == ["0.577", "", "0.629", "0.647"]
 

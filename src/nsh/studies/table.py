@@ -4,6 +4,7 @@ Whatever is measured goes into the table, also by earlier calls: more seeds, and
 which `nsh.studies.sweep` shows if they are not asked for here. What is not measured is marked as missing.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from nsh.project.embeddings import Embeddings
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.reports.summary import Summaries, Summary, compare_with_rivals, difference, find_best
-from nsh.studies.ceiling import measure_ceiling
+from nsh.studies.ceiling import Ceiling, measure_ceiling
 from nsh.studies.command import make_call, open_measuring_parser, open_setting, raise_failures, run
 from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
 from nsh.studies.setting import Setting
@@ -28,6 +29,11 @@ from nsh.terminal import show_progress
 BITS = (16, 32, 64)
 SEEDS = {"cifar10": 3, "fashion-mnist": 1}
 METRIC = "mAP_at_1000"
+CONTROLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "nsh_plus, sorting: 0": ("nsh_plus", {"sorting": 0.0}),
+}
+"""Rows that show what a part of a method is worth: the method, and its parameters that differ."""
+ROWS = (*METHODS, *CONTROLS)
 MARK = "†"  # beside a method whose setting is not its paper's
 
 
@@ -36,11 +42,11 @@ class Table:
     """What was measured in a setting, and what it stands beside."""
 
     setting: str
-    methods: Sequence[str]
+    rows: Sequence[str]  # methods and controls
     bits: Sequence[int]  # the columns
     seeds: int  # that each should have
     summaries: Summaries  # missing where nothing is measured
-    ceiling: Mapping[str, float]
+    ceiling: Ceiling
 
 
 def main() -> None:
@@ -53,11 +59,12 @@ def main() -> None:
     asked = arguments.bits or BITS
     methods = list(METHODS) if arguments.methods is None else arguments.methods
     setting = open_setting(arguments, params)
-    failures = run(make_trials(params, methods, bits=asked, seeds=seeds), setting, arguments, params)
-    results = choose_results(read_results(setting), params, asked=asked)
+    trials = [make(params, methods, bits=asked, seeds=seeds) for make in (make_trials, make_controls)]
+    failures = run([*trials[0], *trials[1]], setting, arguments, params)
+    named = choose_results(read_results(setting), params, asked=asked)
     ceiling = measure_ceiling(setting, progress=show_progress)
-    table = summarise(setting.name, results, asked=asked, seeds=seeds, ceiling=ceiling)
-    write_raw(setting.name, [([result.trial.method], result) for result in results], columns=["method"])
+    table = summarise(setting.name, named, asked=asked, seeds=seeds, ceiling=ceiling)
+    write_raw(setting.name, [([row], result) for row, result in named], columns=["method"])
     text = table_markdown(table, heading=describe(setting))
     write_section(setting.name, text)
     print(text)
@@ -74,42 +81,59 @@ def make_trials(params: Params, methods: Sequence[str], *, bits: Sequence[int], 
     ]
 
 
-def choose_results(results: Sequence[Result], params: Params, *, asked: Sequence[int]) -> list[Result]:
-    """Those with the parameters of params.yaml, without short codes that are not `asked` for; seed by seed."""
-    methods, hidden = params.methods.model_dump(mode="json"), set(SHORT["bits"]) - set(asked)
-    shown = [
-        result
-        for result in results
-        if result.trial.parameters == methods.get(result.trial.method) and result.trial.bits not in hidden
+def make_controls(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Trial]:
+    """The trials of the control rows of `methods`."""
+    return [
+        make_trial(params, method, bits=length, seed=seed, changed=changed)
+        for method, changed in CONTROLS.values()
+        if method in methods
+        for length in bits
+        for seed in range(seeds)
     ]
-    places = list(METHODS)
-    return sorted(shown, key=lambda result: (result.trial.seed, result.trial.bits, places.index(result.trial.method)))
+
+
+def choose_results(results: Sequence[Result], params: Params, *, asked: Sequence[int]) -> list[tuple[str, Result]]:
+    """Each row's results, without short codes that are not `asked` for; seed by seed."""
+    hidden = set(SHORT["bits"]) - set(asked)
+    rows = {_key(make_trial(params, method, bits=1, seed=0)): method for method in METHODS}
+    for row, (method, changed) in CONTROLS.items():
+        rows[_key(make_trial(params, method, bits=1, seed=0, changed=changed))] = row
+    shown = [
+        (rows[_key(result.trial)], result)
+        for result in results
+        if _key(result.trial) in rows and result.trial.bits not in hidden
+    ]
+    return sorted(shown, key=lambda found: (found[1].trial.seed, found[1].trial.bits, ROWS.index(found[0])))
+
+
+def _key(trial: Trial) -> str:
+    return json.dumps([trial.method, trial.parameters], sort_keys=True)
 
 
 def summarise(
     setting: str,
-    results: Sequence[Result],
+    named: Sequence[tuple[str, Result]],
     *,
     asked: Sequence[int] = (),
     seeds: int = 1,
-    ceiling: Mapping[str, float],
+    ceiling: Ceiling,
 ) -> Table:
-    """Group results by method and code length.
+    """Group results by row and code length.
 
     Args:
         setting: its name.
-        results: what is measured; all of it is shown.
+        named: what is measured, each with its row; all of it is shown.
         asked: code lengths that have a column, measured or not, as `BITS` have.
         seeds: that were asked for; each pair should have those, the setting's default and what any other pair has.
-        ceiling: figures of the float embedding.
+        ceiling: figures of the float embedding, from `measure_ceiling`.
     """
     groups: dict[tuple[str, int], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.trial.method, result.trial.bits), []).append(result)
+    for row, result in named:
+        groups.setdefault((row, result.trial.bits), []).append(result)
     summaries = {key: Summary(group) for key, group in groups.items()}
     bits = sorted({*BITS, *asked, *(length for _, length in groups)})
     most = max([seeds, SEEDS[setting], *(summary.seeds for summary in summaries.values())])
-    return Table(setting, list(METHODS), bits, most, summaries, ceiling)
+    return Table(setting, ROWS, bits, most, summaries, ceiling)
 
 
 def describe(setting: Setting) -> str:
@@ -128,8 +152,8 @@ def table_markdown(table: Table, *, heading: str) -> str:
         f"## {paper.DATA_SETS.get(table.setting, table.setting)}",
         f"{heading} Mean ± standard deviation over {table.seeds} training seed(s), parameters of params.yaml for all "
         "code lengths. mAP@1000 divides by the hits among the first 1,000. The best of each length is bold; **≈** "
-        "marks methods that are less than two standard errors behind it (of the paired difference over queries, and "
-        "over the seeds where there are several).",
+        "marks methods whose distance to it is no larger than Student's t at 97.5 % allows (in standard errors of the "
+        "paired difference over queries, and over the seeds where there are several).",
         _main_table(table),
         _paper_note(table),
         _departures(table),
@@ -151,25 +175,26 @@ def _call(table: Table) -> str:
 def _main_table(table: Table) -> str:
     """MAP of every method, best first, the paper's numbers beside it."""
     printed = paper.printed(table.setting, METRIC, table="T1")
-    ceiling = ["float embedding, cosine", *[f"{table.ceiling[METRIC]:.3f}"] * len(table.bits)]
-    header, rows = ["mAP@1000", *(f"{bits} bits" for bits in table.bits)], [ceiling]
+    header, rows = ["mAP@1000", *(f"{bits} bits" for bits in table.bits)], []
+    for name, figures in table.ceiling.items():
+        rows.append([f"float embedding, {name}", *[f"{figures[METRIC]:.3f}"] * len(table.bits)])
     methods = _best_first(table)
     rows += [[_marked(method), *(_mean(table, method, bits) for bits in table.bits)] for method in methods]
     if printed:
         header += [f"paper: {bits}" for bits in table.bits]
-        theirs = [{}, *(printed.get(paper.METHODS.get(method, ""), {}) for method in methods)]
+        theirs = [*({} for _ in table.ceiling), *(printed.get(paper.METHODS.get(method, ""), {}) for method in methods)]
         rows = [row + _printed(values, table.bits) for row, values in zip(rows, theirs, strict=True)]
     return markdown_table(header, rows)
 
 
 def _marked(method: str) -> str:
-    """The method's name, marked if its setting is not its paper's."""
-    return f"{method} {MARK}" if read_declaration(method).departure else method
+    """The row's name, marked if the method's setting is not its paper's; a control's method is marked in its own."""
+    return f"{method} {MARK}" if method in METHODS and read_declaration(method).departure else method
 
 
 def _departures(table: Table) -> str:
     """How each marked method's setting differs from its paper's."""
-    found = {method: read_declaration(method).departure for method in _best_first(table)}
+    found = {method: read_declaration(method).departure for method in _best_first(table) if method in METHODS}
     lines = "\n".join(f"- {method}: {departure}" for method, departure in found.items() if departure)
     return (
         f'{MARK} marks methods whose setting is not their paper\'s; "15 epochs for 100" means 15 here and 100 there. '
@@ -213,13 +238,13 @@ def _comparison(table: Table) -> str:
 
 
 def _best_first(table: Table) -> list[str]:
-    """Methods by their mean over the lengths that are measured, those with missing lengths after the others."""
+    """Rows by their mean over the lengths that are measured, those with missing lengths after the others."""
 
     def place(method: str) -> tuple[int, float]:
         there = [table.summaries[method, bits] for bits in table.bits if (method, bits) in table.summaries]
         return len(there), sum(summary.mean(METRIC) for summary in there)
 
-    return sorted(table.methods, key=place, reverse=True)
+    return sorted(table.rows, key=place, reverse=True)
 
 
 def _mean(table: Table, method: str, bits: int) -> str:

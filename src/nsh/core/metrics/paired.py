@@ -23,11 +23,12 @@ class Difference:
 
     mean: float
     standard_error: float  # of the mean
+    limit: float = TIE  # in standard errors: a smaller difference is a tie
 
     @property
     def is_tie(self) -> bool:
-        """Whether the difference is smaller than two standard errors, or 0."""
-        return self.mean == 0 or abs(self.mean) < TIE * self.standard_error
+        """Whether the difference is smaller than `limit` standard errors, or 0."""
+        return self.mean == 0 or abs(self.mean) < self.limit * self.standard_error
 
 
 def paired_difference(first: Floats, second: Floats) -> Difference:
@@ -43,7 +44,7 @@ def paired_difference(first: Floats, second: Floats) -> Difference:
     Examples:
         >>> found = paired_difference(np.array([1.0, 0.5, 0.5, 0.5]), np.array([0.0, 0.5, 0.5, 0.5]))
         >>> found, found.is_tie
-        (Difference(mean=0.25, standard_error=0.25), True)
+        (Difference(mean=0.25, standard_error=0.25, limit=2.0), True)
     """
     differences = _subtract(first, second)
     return Difference(float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences))))
