@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from tests.protobuf import field, varint
 
 from nsh.core.contract import DECISIVE, METADATA_KEY, PROVENANCE, EncoderContract
 from nsh.core.identity import MAX_CONTRACT, identity_of, read_contract
@@ -14,18 +15,6 @@ FILE = Path(__file__).parents[1] / "golden" / "encoder.onnx"
 ENCODER = FILE.read_bytes()
 CONTRACT = read_contract(ENCODER, name="encoder.onnx")
 IR_VERSION, PRODUCER, DOC_STRING, GRAPH, OPSET, METADATA, TRAINING = 1, 2, 6, 7, 8, 14, 20
-
-
-def varint(number: int) -> bytes:
-    head, rest = number & 0x7F, number >> 7
-    return bytes([head | 0x80]) + varint(rest) if rest else bytes([head])
-
-
-def field(number: int, content: bytes | int) -> bytes:
-    """A field of a protobuf message."""
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def model(*, graph: bytes = b"graph", opset: bytes = b"opset", contract: bytes | None = None) -> bytes:
