@@ -62,7 +62,7 @@ def changed(name: str) -> EncoderContract:
 
 
 def test_every_field_of_the_contract_is_of_one_kind():
-    kinds = ["schema", "identity", *DECISIVE, *PROVENANCE]
+    kinds = ["schema", "identity", "nested", *DECISIVE, *PROVENANCE]
     assert sorted(kinds) == sorted(one.name for one in fields(EncoderContract))
     assert set(DECISIVE) == {
         *("bits", "image_size", "resample", "preprocessing", "mean", "std", "bit_rule", "bit_order"),
@@ -74,8 +74,8 @@ def test_a_field_that_decides_a_code_counts(name):
     assert identity_of(ENCODER, changed(name)) != CONTRACT.identity
 
 
-@pytest.mark.parametrize("name", ["schema", "identity", *PROVENANCE])
-def test_where_an_encoder_comes_from_does_not_count(name):
+@pytest.mark.parametrize("name", ["schema", "identity", "nested", *PROVENANCE])
+def test_where_an_encoder_comes_from_and_how_its_codes_are_cut_do_not_count(name):
     assert identity_of(ENCODER, changed(name)) == CONTRACT.identity
 
 

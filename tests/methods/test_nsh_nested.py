@@ -11,7 +11,7 @@ from nsh.methods.nsh_nested import NshNested, nested_lengths
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.sorting.softsort import affinity
-from nsh.objectives.sorting.sorted_nce import sorted_cosines, sorted_nce
+from nsh.objectives.sorting.sorted_nce import sorted_nce
 from nsh.training.loop import CachedViewLoop
 
 PARAMETERS = {
@@ -44,35 +44,45 @@ def outputs(objective, first, second):
     return codes, functional.normalize(head.standardise(both)[:, :4], dim=1).chunk(2)
 
 
-def sorted_by(codes, latents, *, bits):
-    """SortedNCE of codes that have no other bits, both sides; two Hamming steps are 2 / bits of the affinity."""
-    one, other = (code[:, :bits] for code in codes)
-    sides = [
-        sorted_nce(sorted_cosines(affinity(a, b), latents[x], latents[1 - x], tau_s=2.0 / bits), m=3, tau_c=0.2)
-        for x, (a, b) in enumerate(((one, other), (other, one)))
-    ]
-    return sum(sides) / 2
+def long_nce(scores, items, anchors, *, tau_s):
+    """Every rank of every list, with E built."""
+    ranked = scores.sort(dim=1, descending=True).values
+    shares = ((ranked[:, :, None] - scores[:, None, :]).abs() / -tau_s).softmax(dim=2)
+    gathered = functional.normalize(shares @ items, dim=2)
+    return sorted_nce((gathered * anchors[:, None]).sum(dim=2), m=3, tau_c=0.2)
 
 
-def test_the_first_loss_is_the_mean_over_lengths_and_the_list_of_the_shortest(draw_clusters):
+def expected(codes, latents, *, former=None):
+    """Both losses of codes that have no other bits, one length after the other; 2 Hamming steps are 2 / bits."""
+    contrasts, lists = [], []
+    for bits in LENGTHS:
+        cut = [code[:, :bits] for code in codes]
+        contrasts.append(ntxent(*cut, temperature=0.3))
+        for a, b in ((0, 1), (1, 0)):
+            items = (
+                [cut[b], latents[a]]
+                if former is None
+                else [torch.cat([cut[b], former[0][:, :bits]]), torch.cat([latents[a], former[1]])]
+            )
+            lists.append(long_nce(affinity(cut[a], items[0]), items[1], latents[b], tau_s=2.0 / bits))
+    return sum(contrasts) / 3, sum(lists) / 6
+
+
+def test_the_first_loss_is_the_mean_over_lengths_of_the_batch(draw_clusters):
     objective, first, second = build(draw_clusters())
-    codes, latents = outputs(objective, first, second)
+    contrast, sorted_loss = expected(*outputs(objective, first, second))
     terms = objective(first, second)
-    contrasts = [ntxent(codes[0][:, :bits], codes[1][:, :bits], temperature=0.3) for bits in LENGTHS]
-    torch.testing.assert_close(terms["contrast"], sum(contrasts) / 3)
-    torch.testing.assert_close(terms["sorted_nce"], sorted_by(codes, latents, bits=8))
+    torch.testing.assert_close(terms["contrast"], contrast)
+    torch.testing.assert_close(terms["sorted_nce"], sorted_loss, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(terms["loss"], terms["contrast"] + 0.5 * terms["sorted_nce"])
 
 
-@pytest.mark.parametrize("step", range(4))
-def test_every_length_has_its_turn_in_the_sorted_list(draw_clusters, step):
-    """After `step` steps, with the list of the batch alone: an empty queue that has counted the steps."""
+def test_later_lists_have_the_first_bits_of_the_steps_before_behind_the_batch(draw_clusters):
     objective, first, second = build(draw_clusters())
     codes, latents = outputs(objective, first, second)
-    objective.queue.after = lambda *batch: batch
-    objective.queue.count = 10 * step
-    found = objective.sorted_nce(codes, latents)
-    torch.testing.assert_close(found, sorted_by(codes, latents, bits=LENGTHS[step % 3]))
+    objective(first, second)
+    _, sorted_loss = expected(*outputs(objective, second, first), former=(codes[1], latents[0]))
+    torch.testing.assert_close(objective(second, first)["sorted_nce"], sorted_loss, rtol=1e-4, atol=1e-5)
 
 
 def test_the_shortest_bits_get_gradients_from_every_length(draw_clusters):

@@ -7,8 +7,7 @@ longest codes can be searched by fewer bits.
 
 New here:
 
-- NT-Xent is the mean over all lengths. SortedNCE, whose cost grows with the number of distances that codes can have, is
-  that of one length a step, each in its turn.
+- Both losses are means over all lengths; the lists of a length are sorted by its bits alone.
 - The softsort temperature is in Hamming steps, so that it means the same at every length: tau_s / bits on the affinity.
 """
 
@@ -24,19 +23,15 @@ from nsh.ranges import Count, Positive, Several, Weight
 
 
 class NestedObjective(NeighbourObjective):
-    """The mean over lengths of NT-Xent of the first bits + sorting * SortedNCE by those of one length a step."""
+    """NT-Xent + sorting * SortedNCE, each the mean over the lengths of the codes."""
 
-    def contrast(self, codes: Sequence[Tensor]) -> Tensor:
-        """The mean over lengths of NT-Xent of the first bits of both views' codes, float32 [n, bits] each."""
+    def compare(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The means over all lengths of both losses, by the first bits of the codes, float32 [n, bits] each."""
+        compare = super().compare
         lengths = (*self.head.nested, self.head.bits)
-        terms = [super(NestedObjective, self).contrast([code[:, :bits] for code in codes]) for bits in lengths]
-        return torch.stack(terms).mean()
-
-    def sorted_nce(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> Tensor:
-        """SortedNCE in the order of the first bits of the codes, of the length whose turn it is."""
-        lengths = (*self.head.nested, self.head.bits)
-        bits = lengths[self.queue.count // len(codes[0]) % len(lengths)]
-        return super().sorted_nce([code[:, :bits] for code in codes], latents)
+        found = [compare([code[:, :bits] for code in codes], latents) for bits in lengths]
+        contrast, sorted_nce = (torch.stack(terms).mean() for terms in zip(*found, strict=True))
+        return contrast, sorted_nce
 
     def tau_s(self, bits: int) -> float:
         """The softsort temperature, on the affinity in [0, 1] of codes of `bits` bits."""

@@ -79,18 +79,20 @@ class NeighbourObjective(Objective):
         seen = self.head.standardise(torch.cat([first, second]))
         codes = straight_through(self.head.finish(self.head.hide(seen)).tanh()).chunk(2)
         latents = functional.normalize(seen[:, : self.d_z], dim=1).chunk(2)
-        contrast, sorted_nce = self.contrast(codes), self.sorted_nce(codes, latents)
+        contrast, sorted_nce = self.compare(codes, latents)
         self.queue.put(codes[1], latents[0])
         return {"loss": contrast + self.loss.sorting * sorted_nce, "sorted_nce": sorted_nce, "contrast": contrast}
 
-    def contrast(self, codes: Sequence[Tensor]) -> Tensor:
-        """NT-Xent of the codes of both views, float32 [n, bits] each."""
-        return ntxent(*codes, temperature=self.loss.temperature)
+    def compare(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """NT-Xent of the codes of two views, and SortedNCE of their latents in the order of the codes: scalars.
 
-    def sorted_nce(self, codes: Sequence[Tensor], latents: Sequence[Tensor]) -> Tensor:
-        """SortedNCE of the latents of both views, float32 [n, d_z] each, in the order of codes [n, at most bits]."""
+        Args:
+            codes: of either view, float32 [n, at most bits]: all bits of the head, or the first of them.
+            latents: of either view, float32 [n, d_z].
+        """
+        contrast = ntxent(*codes, temperature=self.loss.temperature)
         sides = [self.sort(codes[a], (codes[b], latents[a]), latents[b]) for a, b in ((0, 1), (1, 0))]
-        return (sides[0] + sides[1]) / 2
+        return contrast, (sides[0] + sides[1]) / 2
 
     def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
         """SortedNCE of the queries' lists, codes [n, bits], over codes and latents of the batch and of the queue."""

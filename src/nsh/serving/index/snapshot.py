@@ -58,7 +58,7 @@ class Snapshot:
     ) -> list[list[Hit]]:
         """As `Index.search`."""
         k, nested = whole("k", k, least=1), self._first(bits)
-        query = first_bits(self._checked(codes), bits=nested.bits)
+        query = self._cut(codes, bits=nested.bits)
         return nested._hits(nested.select(where).search(query, radius=None, limit=k, threads=self.threads))
 
     def search_radius(
@@ -74,7 +74,7 @@ class Snapshot:
         nested = self._first(bits)
         radius = min(whole("radius", radius, least=0), nested.bits)
         limit = None if limit is None else whole("limit", limit, least=1)
-        query = first_bits(self._checked(codes), bits=nested.bits)
+        query = self._cut(codes, bits=nested.bits)
         return nested._hits(nested.select(where).search(query, radius=radius, limit=limit, threads=self.threads))
 
     def search_reranked(
@@ -93,9 +93,10 @@ class Snapshot:
         found = rows.search(query, radius=radius, limit=limit, threads=self.threads)
         return nested._best(found, logits[:, : nested.bits], k=k)
 
-    def _checked(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _cut(self, codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.uint8]:
+        """The first `bits` bits of queries, which must be whole codes."""
         check_codes(codes, bits=self.bits)
-        return codes
+        return first_bits(codes, bits=bits)
 
     def _first(self, bits: int | None) -> "Snapshot":
         """The same version, as if its codes had only their first `bits` bits; None: with all of them.
