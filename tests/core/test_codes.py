@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nsh.core.codes import MAX_BITS, binarize, check_codes, code_bytes, pack, unpack
+from nsh.core.codes import MAX_BITS, binarize, check_codes, check_length, code_bytes, first_bits, pack, unpack
 from nsh.errors import CodesError
 
 lengths = st.integers(1, 70) | st.sampled_from([127, 128, 129, 511, 512])
@@ -106,3 +106,34 @@ def test_a_set_padding_bit_is_refused():
 
 def test_no_code_at_all_is_fine():
     assert unpack(np.zeros((0, 64), np.uint8), bits=MAX_BITS).shape == (0, MAX_BITS)
+
+
+@given(bit_arrays, st.data())
+def test_the_first_bits_are_those_of_the_packed_bits(bits, data):
+    length = data.draw(st.integers(1, bits.shape[1]))
+    codes = pack(bits)
+    before = codes.copy()
+    cut = first_bits(codes, bits=length)
+    assert np.array_equal(cut, pack(bits[:, :length]))
+    assert np.array_equal(codes, before)
+
+
+def test_codes_have_no_more_first_bits_than_bytes():
+    with pytest.raises(CodesError, match=r"codes of 17 bits or more must be a uint8 array, found uint8 \[1, 2\]"):
+        first_bits(np.zeros((1, 2), np.uint8), bits=17)
+
+
+@pytest.mark.parametrize(
+    ("bits", "lengths", "message"),
+    [
+        (0, [8, 16], "the codes can be cut to 8, 16"),
+        (12, (8, 16), "found 12 bits, the codes can be cut to 8, 16: choose one of these"),
+        (32, [8, 16], "the codes can be cut to 8, 16"),
+        (8, [64], r"found 8 bits, the codes have 64 and cannot be cut: .* \(method nsh_nested\)"),
+    ],
+)
+def test_codes_are_cut_where_the_encoder_says_alone(bits, lengths, message):
+    for length in lengths:
+        check_length(length, lengths)
+    with pytest.raises(CodesError, match=message):
+        check_length(bits, lengths)

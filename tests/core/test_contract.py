@@ -35,6 +35,25 @@ def test_comes_back_from_json_as_it_was(bits, method, mean, std):
     assert EncoderContract.from_json(text) == contract
 
 
+def test_lengths_of_nested_codes_come_back_and_end_with_the_whole():
+    contract = replace(CONTRACT, nested=(8, 16))
+    assert EncoderContract.from_json(contract.to_json()) == contract
+    assert (contract.lengths, CONTRACT.lengths) == ((8, 16, 32), (32,))
+
+
+def test_an_encoder_of_an_earlier_version_has_no_nested_codes():
+    values = json.loads(CONTRACT.to_json())
+    del values["nested"]
+    assert EncoderContract.from_json(json.dumps(values)) == CONTRACT
+
+
+@pytest.mark.parametrize("nested", [None, 8, "8", [8.0], [True], ["8"], [0, 8], [16, 8], [8, 8], [8, 32], [8, 64]])
+def test_lengths_that_no_codes_can_have_are_damage(nested):
+    values = json.loads(CONTRACT.to_json()) | {"nested": nested}
+    with pytest.raises(CodesError, match="damaged in nested"):
+        EncoderContract.from_json(json.dumps(values))
+
+
 def test_keys_are_the_fields_in_order():
     assert list(json.loads(CONTRACT.to_json())) == list(asdict(CONTRACT))
 

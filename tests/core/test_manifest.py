@@ -161,6 +161,27 @@ def test_codes_of_an_earlier_schema_are_refused_and_stay(tmp_path, codes, place)
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_folder_of_a_version_without_nested_codes_goes_on(tmp_path, codes, complete):
+    write_shard(CodesWriter(tmp_path, plan_of()), 0, codes)
+    if complete:
+        write_all(tmp_path, codes)
+    place = tmp_path / (HEADER if complete else PLAN)
+    document = read_json(place)
+    del document["nested"]
+    write_json(place, document)
+    writer = CodesWriter(tmp_path, plan_of())
+    assert [shard for shard, _ in writer.pending()] == ([] if complete else [1, 2])
+    write_all(tmp_path, codes)
+    assert read_codes(tmp_path).header["nested"] == []
+
+
+def test_the_lengths_of_nested_codes_are_in_the_header(tmp_path, codes):
+    write_all(tmp_path, codes, plan_of(nested=(4, 8)))
+    assert read_codes(tmp_path).header["nested"] == [4, 8]
+    assert list(CodesWriter(tmp_path, plan_of(nested=(4, 8))).pending()) == []
+
+
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
     (tmp_path / "holiday.jpg").write_bytes(b"x")
     with pytest.raises(CodesError, match="holds other files than codes"):

@@ -40,6 +40,7 @@ SMALL = {
     "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
     "date": {"epochs": 2, "batch": 10},
     "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
+    "nsh_nested": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
 }
 """What of params.yaml is too large for the images here."""
 VARIANTS = {f"nsh {ablation}": {"ablation": ablation} for ablation in ABLATIONS} | {

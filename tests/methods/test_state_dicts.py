@@ -16,6 +16,7 @@ STANDARDISED = ["mean", "scale", *UNIT]
 PERCEPTRON = [*STANDARDISED, "hidden.weight", "hidden.bias"]
 STATISTICS = ["balance.running_mean", "balance.running_var", "balance.num_batches_tracked"]
 BALANCED = [*PERCEPTRON, "balance.weight", "balance.bias", *STATISTICS]
+WHITENED = ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS]
 CRITIC = [*STANDARDISED, "first.weight", "first.bias", "second.weight", "second.bias"]
 NETWORKS = [
     f"{name}.{kind}"
@@ -30,7 +31,7 @@ KEYS = {
     **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
     **dict.fromkeys(["bingan", "hashgan"], CRITIC),
-    "nsh_plus": ["mean", "scale", "directions", *UNIT, "hidden.weight", "hidden.bias", *STATISTICS],
+    **dict.fromkeys(["nsh_plus", "nsh_nested"], WHITENED),
     "dvb": [*STANDARDISED, *NETWORKS, *STATISTICS],
     "agh": [*ANCHORS, "above", "below"],
     "dgh": ANCHORS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nsh.core.codes import pack
+from nsh.core.codes import first_bits, pack
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
@@ -23,8 +23,9 @@ PROJECT = Path(__file__).parents[2]
 BITS, CLASSES = 12, 3
 
 
-def write_codes(part, ids, codes, *, broken=(), encoder="e" * 64, bits=BITS):
-    plan = Plan(encoder_identity=encoder, bits=bits, images=len(ids), images_sha256=digest_ids(ids), shard_rows=16)
+def write_codes(part, ids, codes, *, broken=(), encoder="e" * 64, bits=BITS, nested=()):
+    images = {"images": len(ids), "images_sha256": digest_ids(ids)}
+    plan = Plan(encoder_identity=encoder, bits=bits, **images, shard_rows=16, nested=nested)
     writer = CodesWriter(Path("codes") / f"nsh-{bits}" / part, plan)
     kept = [row for row in range(len(ids)) if row not in broken]
     for shard, rows in list(writer.pending()):
@@ -119,6 +120,17 @@ def test_writes_figures_protocol_and_curves(project):
     header, *lines = read_curve("average_precision")
     assert header == ["average_precision"]
     assert [float(line[0]) for line in lines] == pytest.approx(expected.average_precision, abs=1e-6)
+
+
+def test_nested_codes_have_a_figure_for_every_length(project):
+    project.write_codes(nested=[3, 8])
+    written = run()
+    everything = labels(project.query, range(8)), labels(project.gallery, range(40))
+    for bits in (3, 8):
+        cut = [first_bits(codes, bits=bits) for codes in (project.query_codes, project.gallery_codes)]
+        expected = evaluate(*cut, *everything, bits=bits, k=1000).metrics["mAP_at_1000"]
+        assert written[f"mAP_at_1000_first_{bits}_bits"] == pytest.approx(expected, abs=1e-11)
+    assert sum("first" in name for name in written) == 2
 
 
 def test_records_the_pair_once_its_figures_are_written(project, capsys, tmp_path):

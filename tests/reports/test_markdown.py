@@ -108,3 +108,15 @@ def test_every_table_has_one_width(measured, heading):
     for block in text.split("\n\n"):
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) <= 1
+
+
+def test_nested_codes_have_a_row_for_every_length(measured, measure, heading):
+    assert "Nested codes" not in results_markdown(measured, heading, pictures=[])
+    nested = measure("nsh_nested", 32, 0.625)
+    nested.metrics.update({"mAP_at_1000_first_8_bits": 0.25, "mAP_at_1000_first_16_bits": 0.5})
+    rows = table_rows(results_markdown([*measured, nested], heading, pictures=[]), "| nsh_nested-32")
+    assert rows == [
+        ["nsh_nested-32", "8", "0.2500"],
+        ["nsh_nested-32", "16", "0.5000"],
+        ["nsh_nested-32", "32", "0.6250"],
+    ]

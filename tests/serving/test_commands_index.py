@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.commands import run_nsh
 
+from nsh.core.codes import first_bits
 from nsh.core.codes_writer import CodesWriter
-from nsh.core.manifest import Entry, Plan, digest_ids
+from nsh.core.manifest import Entry, Plan, digest_ids, read_codes
 from nsh.serving.index import Index
 
 ENCODER = "a" * 64
@@ -20,9 +21,9 @@ def nsh(*arguments, stdin=""):
     return run_nsh("index", *arguments, stdin=stdin)
 
 
-def write_codes(folder, ids, *, seed=0, encoder=ENCODER):
+def write_codes(folder, ids, *, seed=0, encoder=ENCODER, nested=()):
     codes = np.random.default_rng(seed).integers(0, 256, (len(ids), 8), dtype=np.uint8)
-    plan = Plan(encoder_identity=encoder, bits=64, images=len(ids), images_sha256=digest_ids(ids))
+    plan = Plan(encoder_identity=encoder, bits=64, images=len(ids), images_sha256=digest_ids(ids), nested=nested)
     writer = CodesWriter(folder, plan)
     writer.write(0, [Entry(id=name) for name in ids], codes)
     writer.finish()
@@ -62,6 +63,27 @@ def test_build_add_remove_and_info(tmp_path, codes):
     }
 
 
+def test_an_index_keeps_the_first_bits_of_nested_codes_and_of_what_is_added(tmp_path):
+    codes = write_codes(tmp_path / "codes", ["a.jpg", "b.jpg", "c.jpg"], nested=(8, 20))
+    more = write_codes(tmp_path / "more", ["c.jpg", "d.jpg"], seed=1, nested=(8, 20))
+    built = nsh("build", codes, "--index", tmp_path / "index", "--bits", 20, "--json")
+    assert built.returncode == 0, built.stderr
+    described = json.loads(built.stdout)
+    assert (described["bits"], described["encoder_identity"]) == (20, ENCODER)
+    added = nsh("add", more, "--index", tmp_path / "index")
+    assert added.stdout == f"{tmp_path / 'index'}: 1 added, 1 updated, 4 there now\n"
+    index = Index.open(tmp_path / "index")
+    whole = {**codes_in(codes), **codes_in(more)}
+    assert {name: index.code_of(name).tolist() for name in whole} == {
+        name: first_bits(code[None], bits=20)[0].tolist() for name, code in whole.items()
+    }
+
+
+def codes_in(folder):
+    read = read_codes(folder)
+    return dict(zip(read.ids, read.codes, strict=True))
+
+
 def test_names_match_in_any_spelling_and_what_does_not_is_said(tmp_path):
     codes = write_codes(tmp_path / "codes", ["mu\u0308ller.png", "c.png", "d.png"])
     (tmp_path / "labels.csv").write_bytes("id,class\r\nm\u00fcller.png,a\r\n./c.png,b\r\nwrong.png,c\r\n".encode())
@@ -88,6 +110,9 @@ def test_names_match_in_any_spelling_and_what_does_not_is_said(tmp_path):
         (["build", "{codes}", "--index", "{index}"], "is not empty"),
         (["build", "{codes}", "{other}", "--index", "{new}"], "found codes of several encoders"),
         (["build", "{codes}", "{codes}", "--index", "{new}"], "more than once"),
+        (["build", "{codes}", "--index", "{new}", "--bits", "32"], "the codes have 64 and cannot be cut"),
+        (["add", "{codes}", "--index", "{short}"], "found 32 bits, the codes have 64 and cannot be cut"),
+        (["add", "{other}", "--index", "{short}"], "use the index's own, or build another index"),
         (["remove", "nobody.jpg", "--index", "{index}"], "no item 'nobody.jpg': nothing was removed"),
         (["info", "{new}"], "there is no index in"),
     ],
@@ -95,13 +120,14 @@ def test_names_match_in_any_spelling_and_what_does_not_is_said(tmp_path):
 def test_refusals_are_one_sentence_and_leave_nothing(tmp_path, codes, arguments, message):
     nsh("build", codes, "--index", tmp_path / "index")
     other = write_codes(tmp_path / "other", ["x.jpg"], encoder="b" * 64)
-    names = {"codes": codes, "other": other, "index": tmp_path / "index", "new": tmp_path / "new"}
+    Index.create(tmp_path / "short", bits=32, encoder_identity=ENCODER).close()
+    names = {"codes": codes, "other": other} | {name: tmp_path / name for name in ("index", "new", "short")}
     result = nsh(*(argument.format(**names) for argument in arguments))
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "index", "other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "index", "other", "short"]
     assert Index.open(tmp_path / "index").version == 1
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 from tests.commands import run_nsh
@@ -68,6 +69,44 @@ def test_reranked_hits_have_their_scores(place, encoder_path):
     assert nsh(*common, "-k", 1).stdout == line
     (within,) = json.loads(nsh(*common, "-k", 1, "--radius", 5, "--json").stdout)
     assert within["hits"] == [hit._asdict() for hit in expected if hit.distance <= 5]
+
+
+@pytest.mark.parametrize("extra", [[], ["--radius", 3], ["--rerank"]])
+def test_one_index_is_searched_by_the_first_bits_and_so_is_an_index_of_them(place, nested_path, tmp_path, extra):
+    encoder, query = Encoder(nested_path, threads=1), place / "odd-5.png"
+    names = sorted(path.name for path in place.glob("*-*.png"))
+    codes = {name: code for name, code in zip(names, encoder.encode([place / name for name in names]), strict=True)}
+    order = [f"{'even' if row % 2 == 0 else 'odd'}-{row}.png" for row in range(30)]
+    short = Index.create(tmp_path / "short", bits=8, encoder_identity=encoder.identity)
+    short.add(order, np.stack([codes[name][:1] for name in order]), encoder_identity=encoder.identity)
+    common = [query, "--model", nested_path, "-k", 30, "--json", *extra]
+    (by_first,) = json.loads(nsh(*common, "--index", place / "index", "--bits", 8).stdout)
+    (by_short,) = json.loads(nsh(*common, "--index", short.folder).stdout)
+    for hits in (by_first["hits"], by_short["hits"]):
+        for hit in hits:
+            assert hit["distance"] == int(np.unpackbits(codes[hit["id"]][:1] ^ codes["odd-5.png"][:1]).sum())
+            hit.pop("metadata")  # the shorter index has none
+    assert by_first == by_short
+    if not extra:
+        away = {hit["id"]: hit["distance"] for hit in by_first["hits"]}
+        assert list(away) == sorted(order, key=away.__getitem__)  # equal distances in the order of insertion
+
+
+def test_bits_are_refused_in_one_sentence_where_first_bits_are_no_codes(place, encoder_path, nested_path):
+    short = Index.create(place / "eight", bits=8, encoder_identity=Encoder(nested_path, threads=1).identity)
+    other = Index.create(place / "another", bits=8, encoder_identity="b" * 64)
+    for model, index, bits, message in (
+        (encoder_path, place / "index", ["--bits", 8], "the codes have 12 and cannot be cut"),
+        (encoder_path, short.folder, [], "found 8 bits, the codes have 12 and cannot be cut"),
+        (nested_path, place / "index", ["--bits", 9], "found 9 bits, the codes can be cut to 8, 12: choose one"),
+        (nested_path, short.folder, ["--bits", 12], "found 12 bits, the codes have 8 and cannot be cut"),
+        (nested_path, other.folder, [], "use the index's own"),
+    ):
+        result = nsh(place / "odd-1.png", "--model", model, "--index", index, *bits)
+        assert result.returncode == 2
+        assert result.stderr.startswith("error: ")
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1
 
 
 def test_text_for_people_and_a_bad_image_beside_a_good_one(place, encoder_path):

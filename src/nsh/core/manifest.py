@@ -28,7 +28,7 @@ from nsh.system.files import read_json, sha256_bytes
 HEADER, PLAN = "header.json", "plan.json"
 SCHEMA = 2
 
-_HEADER_TYPES = {"encoder_identity": str, "bits": int, "images": int, "count": int, "shards": list}
+_HEADER_TYPES = {"encoder_identity": str, "bits": int, "nested": list, "images": int, "count": int, "shards": list}
 _SHARD_NAMES = {"codes_sha256", "manifest_sha256"}
 
 
@@ -52,6 +52,7 @@ class Plan:
     images: int
     images_sha256: str  # of the images' ids in order, see `digest_ids`
     shard_rows: int = 65_536
+    nested: Sequence[int] = ()  # of the encoder's contract
     notes: Mapping[str, str] = field(default_factory=dict)  # copied into the header: data set, split, route
 
     @property
@@ -62,7 +63,7 @@ class Plan:
     @property
     def document(self) -> dict[str, Any]:
         """The content of `PLAN`; `HEADER` contains it too."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return {"schema": SCHEMA, **asdict(self), "nested": list(self.nested)}
 
     def rows(self, shard: int) -> range:
         """The rows of the images in `shard`."""
@@ -156,7 +157,7 @@ def read_document(path: Path) -> dict[str, Any]:
         ...     path = Path(folder, PLAN)
         ...     _ = path.write_text('{"schema": 2, "bits": 32}')
         ...     read_document(path)
-        {'schema': 2, 'bits': 32}
+        {'nested': [], 'schema': 2, 'bits': 32}
     """
     try:
         document = read_json(path)
@@ -169,7 +170,7 @@ def read_document(path: Path) -> dict[str, Any]:
             f"the codes in {path.parent} have schema {document.get('schema')}, this version reads {SCHEMA}: "
             "encode again into a new folder"
         )
-    return document
+    return {"nested": []} | document  # earlier versions do not write it
 
 
 def _read_header(directory: Path) -> dict[str, Any]:

@@ -124,6 +124,7 @@ class PartEncoder:
         return Plan(
             encoder_identity=self._encoder.identity,
             bits=self._encoder.contract.bits,
+            nested=self._encoder.contract.nested,
             images=len(part.ids),
             images_sha256=digest_ids(part.ids),
             shard_rows=SHARD_ROWS,

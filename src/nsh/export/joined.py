@@ -123,7 +123,7 @@ def join(
     Raises:
         ExportError: the head or the changes do not fit the backbone, or cannot be expressed in ONNX.
     """
-    graph = onnx.load(embeddings.graph)
+    graph, contract = onnx.load(embeddings.graph), replace(contract, nested=head.nested)
     if apply_changes(changes, backbone.network):
         graph = export_backbone(backbone, image_size=backbone.image_size)
         contract = _rename(contract, graph, "fine-tuned")

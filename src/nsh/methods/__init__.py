@@ -37,6 +37,7 @@ METHODS = {
     "date": "Date",
     "hashing_baseline": "HashingBaseline",
     "nsh_plus": "NshPlus",
+    "nsh_nested": "NshNested",
 }
 """Name of a method and of its file, and the class in it."""
 

@@ -20,7 +20,12 @@ class HashHead(nn.Module):
     """From embeddings float32 [n, dim] to logits float32 [n, bits]; a bit is 1 if its logit is > 0.
 
     Its state dict holds everything that was fitted, so that all heads are exported, encoded and evaluated alike.
+
+    Attributes:
+        nested: shorter lengths, ascending, at which the first bits of a code are a code too.
     """
+
+    nested: tuple[int, ...] = ()
 
     def __init__(self, dim: int, bits: int) -> None:
         super().__init__()

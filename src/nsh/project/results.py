@@ -86,7 +86,7 @@ def write_measured(files: PairFiles, evaluation: Evaluation, nearest: Table, *, 
     metrics = {name: round(value, DECIMALS) for name, value in evaluation.metrics.items()}
     write_json(files.metrics, metrics | {"protocol": dict(protocol)})
     for name, value in metrics.items():
-        print(f"{files.pair.key}  {name:<24}{value:10.4f}")
+        print(f"{files.pair.key}  {name:<26}{value:10.4f}")
 
 
 def read_measured(files: PairFiles) -> Measured:

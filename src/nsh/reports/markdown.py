@@ -5,6 +5,7 @@ It shows measured figures only, with the paper's numbers beside them if data set
 
 from collections.abc import Sequence
 
+from nsh.core.metrics import nested_name
 from nsh.project.results import Measured
 from nsh.reports import paper
 from nsh.reports.heading import Heading
@@ -28,7 +29,8 @@ _TRAINED = {
 
 def results_markdown(measured: Sequence[Measured], heading: Heading, *, pictures: Sequence[str]) -> str:
     """The report, with the `pictures`, names of `PICTURES`."""
-    parts = ["# Results", _describe(heading), _main_table(measured, heading), _bit_table(measured)]
+    parts = ["# Results", _describe(heading), _main_table(measured, heading), _nested_table(measured, heading)]
+    parts += [_bit_table(measured)]
     parts += [_significance(measured, heading), _paper_section(measured, heading)]
     parts += [
         "\n".join(f"## {PICTURES[name]}\n\n![{PICTURES[name]}]({name})\n" for name in PICTURES if name in pictures)
@@ -79,6 +81,23 @@ def _main_table(measured: Sequence[Measured], heading: Heading) -> str:
         "**≈** marks what is "
         "less than two standard errors behind the best of its length (of the difference, query by query): a tie.\n\n"
         + markdown_table(header, rows)
+    )
+
+
+def _nested_table(measured: Sequence[Measured], heading: Heading) -> str:
+    """The mAP of nested codes at each of their lengths."""
+    rows = []
+    for item in measured:
+        names = {bits: nested_name(bits, k=heading.k) for bits in range(1, item.bits)}
+        found = {bits: item.metrics[name] for bits, name in names.items() if name in item.metrics}
+        if found:
+            found[item.bits] = item.metrics[f"mAP_at_{heading.k}"]
+        rows += [[item.key, str(bits), _four(figure)] for bits, figure in found.items()]
+    if not rows:
+        return ""
+    return (
+        "Nested codes: one training, one encoder and one index, searched by the first bits alone.\n\n"
+        + markdown_table(["nested codes", "bits", f"mAP@{heading.k}"], rows)
     )
 
 

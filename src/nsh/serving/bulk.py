@@ -156,6 +156,7 @@ def _open_writer(encoder: Encoder, images: Images, *, out: Path, share: Share) -
         plan = Plan(
             encoder_identity=encoder.identity,
             bits=encoder.contract.bits,
+            nested=encoder.contract.nested,
             images=len(images.ids),
             images_sha256=digest_ids(images.ids),
             shard_rows=_shard_rows(out, len(images.ids), share),

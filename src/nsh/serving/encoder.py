@@ -20,7 +20,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from PIL import Image
 
-from nsh.core.codes import code_bytes
+from nsh.core.codes import code_bytes, first_bits
 from nsh.core.identity import read_contract
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import PREPROCESSING, ImageSource, load_input
@@ -46,6 +46,10 @@ class Outputs(NamedTuple):
     def each(self) -> Iterator["Outputs"]:
         """The outputs of each image."""
         return (Outputs(*rows) for rows in zip(*self, strict=True))
+
+    def first(self, bits: int) -> "Outputs":
+        """The outputs for a single image, with the first `bits` bits of its code and their logits."""
+        return self._replace(code=first_bits(self.code[None], bits=bits)[0], logit=self.logit[:bits])
 
 
 class Encoder:

@@ -3,8 +3,11 @@
 `nsh.project.results` describes what is written.
 """
 
+from dataclasses import replace
+from typing import Any
+
 from nsh.core.manifest import read_codes
-from nsh.core.metrics import PROTOCOL, evaluate
+from nsh.core.metrics import PROTOCOL, evaluate, evaluate_nested
 from nsh.core.metrics.coded import count_parts, find_nearest, place_codes
 from nsh.core.query_logits import read_logits
 from nsh.data.split import read_header, read_part
@@ -40,7 +43,10 @@ def evaluate_codes(
     query, gallery = (place_codes(codes[part], rows[part].ids, rows[part].labels) for part in codes)
     arrays = query.codes.codes, gallery.codes.codes, query.labels, gallery.labels
     logits = read_logits(files.codes / "query", codes["query"])
-    evaluation = evaluate(*arrays, bits=pair.bits, k=k, query_logits=logits, threads=threads, progress=progress)
+    work: dict[str, Any] = {"k": k, "threads": threads, "progress": progress}
+    evaluation = evaluate(*arrays, bits=pair.bits, query_logits=logits, **work)
+    nested = evaluate_nested(*arrays, lengths=codes["gallery"].header["nested"], **work)
+    evaluation = replace(evaluation, metrics=evaluation.metrics | nested)
     nearest = find_nearest(query, gallery, seed=split["seed"])
     protocol = {"method": pair.method, "bits": pair.bits, "k": k, **PROTOCOL, **count_parts(query, gallery)}
     protocol |= {"data_set": split["data_set"], "split_sha256": split["sha256"], "encoder_identity": encoders[1]}

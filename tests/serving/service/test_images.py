@@ -21,11 +21,12 @@ def as_file(picture, form="PNG"):
 
 @pytest.fixture
 def encode(encoder):
-    return images.ImageEncoder(encoder, metrics=Metrics())
+    return images.ImageEncoder(encoder, bits=encoder.contract.bits, metrics=Metrics())
 
 
 def limited(encoder_path, *, max_pixels):
-    return images.ImageEncoder(Encoder(encoder_path, threads=1, max_pixels=max_pixels), metrics=Metrics())
+    encoder = Encoder(encoder_path, threads=1, max_pixels=max_pixels)
+    return images.ImageEncoder(encoder, bits=encoder.contract.bits, metrics=Metrics())
 
 
 def test_one_pixel_too_many_is_refused_before_decoding(encoder_path, picture):
@@ -49,7 +50,7 @@ def test_a_bomb_is_unreadable(encoder_path):
 def test_a_batch_has_the_codes_of_its_images_and_the_errors_of_the_others(encoder, gallery, picture):
     other = (gallery / "right" / "01.png").read_bytes()
     metrics = Metrics()
-    encode = images.ImageEncoder(encoder, metrics=metrics)
+    encode = images.ImageEncoder(encoder, bits=encoder.contract.bits, metrics=metrics)
     first, error, second = encode([picture, picture[:300], other])
     assert isinstance(error, UnreadableImage)
     assert np.array_equal(np.stack([first.code, second.code]), encoder.encode([picture, other]))

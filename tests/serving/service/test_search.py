@@ -4,8 +4,10 @@ import io
 
 import pytest
 from PIL import Image, ImageOps
+from tests.serving.service.conftest import TOKEN
 
-from nsh.core.hamming import distances
+from nsh.core.codes import first_bits
+from nsh.core.hamming import distances, rank
 from nsh.core.reranking import rerank
 from nsh.serving.index import Index
 from nsh.serving.service import schemas
@@ -74,6 +76,51 @@ def test_a_reranked_search_finds_what_a_loop_finds(client, encoder, gallery):
     assert by_form == left[:4]
 
 
+def test_nested_codes_are_searched_by_their_first_bits(serve, nested_path, encoder, gallery, picture):
+    paths = sorted(gallery.rglob("*.png"))
+    codes, query = first_bits(encoder.encode(paths), bits=8), first_bits(encoder.encode([picture]), bits=8)
+    (rows,), (away,) = rank(query, codes, k=30)
+    expected = [(paths[row].relative_to(gallery).as_posix(), int(near)) for row, near in zip(rows, away, strict=True)]
+    with serve(model=nested_path) as client:
+        assert client.get("/v1/info").json["lengths"] == [8, 12]
+        answer = client.post_image("/v1/search?k=30&bits=8", picture).json
+        assert schemas.Neighbours.model_validate(answer)
+        assert [(hit["id"], hit["distance"]) for hit in answer["hits"]] == expected
+        assert (answer["bits"], answer["compared"]) == (12, 8)
+        by_code = client.post_json("/v1/search?k=30&bits=8", {"code": answer["code"]}).json["hits"]
+        by_id = client.post_json("/v1/search?k=30&bits=8", {"id": "left/00.png"}).json["hits"]
+        assert by_code == by_id == answer["hits"]
+        whole = client.post_image("/v1/search?k=30&bits=12", picture).json
+        assert whole == client.post_image("/v1/search?k=30", picture).json
+        assert whole["hits"] != answer["hits"]
+        reranked = client.post_image("/v1/search?k=30&bits=8&rerank=true", picture).json["hits"]
+        assert {hit["id"]: hit["distance"] for hit in reranked} == dict(expected)
+        refused = client.post_image("/v1/search?bits=9", picture)
+        assert refused.json["detail"] == "found 9 bits, the codes can be cut to 8, 12: choose one of these"
+        assert (refused.status, refused.json["type"]) == (422, "urn:nsh:problem:invalid")
+
+
+def test_an_index_of_the_first_bits_is_served_by_the_encoder_that_made_them(
+    serve, nested_path, encoder, gallery, picture, tmp_path
+):
+    paths = sorted(gallery.rglob("*.png"))
+    names = [path.relative_to(gallery).as_posix() for path in paths]
+    codes = first_bits(encoder.encode(paths), bits=8)
+    short = Index.create(tmp_path / "short", bits=8, encoder_identity=encoder.identity)
+    short.add(names, codes, encoder_identity=encoder.identity)
+    with serve(model=nested_path, index=short.folder) as client:
+        info = client.get("/v1/info").json
+        assert (info["bits"], info["lengths"]) == (8, [8])
+        answer = client.post_image("/v1/search?k=30", picture).json
+        assert [hit._asdict() for hit in short.search(codes[:1], k=30)[0]] == answer["hits"]
+        assert (answer["code"], len(answer["logits"])) == (codes[0].tobytes().hex(), 8)
+        assert client.post_image("/v1/encode", picture).json["results"][0]["code"] == answer["code"]
+        added = client.ask("PUT", "/v1/items/new", picture, Content_Type="image/png", Authorization=f"Bearer {TOKEN}")
+        assert added.status == 200
+        short.refresh()
+        assert short.code_of("new").tolist() == codes[0].tolist()
+
+
 @pytest.mark.parametrize("document", [{"id": "left/00.png"}, {"code": "0000"}, {"id": "nobody"}])
 def test_what_has_no_logits_is_not_reranked(client, document):
     answer = client.post_json("/v1/search?rerank=true", document)
@@ -102,6 +149,9 @@ def test_filters_are_for_ids_and_metadata(client, picture):
         "column=side",
         "column=no&value=x",
         "rerank=x",
+        "bits=0",
+        "bits=8",  # the encoder's codes are not nested
+        "bits=513",
     ],
 )
 def test_what_cannot_be_asked_is_said(client, picture, query):

@@ -10,6 +10,7 @@ r_k is the number of relevant items in the top k, R that in the gallery.
     mAP_min_at_k        the same sum over min(R, k); never above P_at_k for R >= k
     mAP_tie_aware_at_k  the expectation of mAP_at_k over random orders of equal distances
     mAP_at_k_reranked   mAP_at_k after the first max(k, 1000) are ordered again by the query's logits
+    mAP_at_k_first_b_bits   mAP_at_k by the first b bits alone, of nested codes
     P_at_k              r_k / k
     recall_at_k         r_k / R
     P_at_H2             relevant share of the items at a distance <= 2
@@ -31,6 +32,7 @@ Knows nothing of files, models or data sets.
 from nsh.core.metrics.cosine import cosine_map
 from nsh.core.metrics.evaluation import Evaluation, evaluate
 from nsh.core.metrics.examples import find_examples
+from nsh.core.metrics.nested_codes import evaluate_nested, nested_name
 from nsh.core.metrics.paired import Difference, bootstrap_interval, paired_difference
 from nsh.core.metrics.tables import CURVES, PROTOCOL, Table, to_csv
 
@@ -43,7 +45,9 @@ __all__ = [
     "bootstrap_interval",
     "cosine_map",
     "evaluate",
+    "evaluate_nested",
     "find_examples",
+    "nested_name",
     "paired_difference",
     "to_csv",
 ]

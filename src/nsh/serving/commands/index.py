@@ -34,12 +34,19 @@ def build(
     codes: Sources,
     folder: Folder,
     metadata: Metadata = None,
+    bits: Annotated[
+        int | None, typer.Option(min=1, help="Keep the first bits of nested codes alone.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an index of codes in a new folder; if it fails, no folder is left.
 
-    Example:
+    With --bits it is an index of shorter codes, which the same encoder searches and adds to.
+
+    Examples:
     nsh index build codes --index index --metadata labels.csv
+
+    nsh index build codes --index short-index --bits 32
     """
     from nsh.errors import CodesError
     from nsh.serving.index import Index
@@ -50,7 +57,7 @@ def build(
     sources = _read(codes)
     header = sources[0].header
     with atomic_folder(folder) as partial:
-        made = Index.create(partial, bits=header["bits"], encoder_identity=header["encoder_identity"])
+        made = Index.create(partial, bits=bits or header["bits"], encoder_identity=header["encoder_identity"])
         _, joined = _add(made, sources, metadata=metadata)
         made.close()
     _print(Index.open(folder, readonly=True), as_json=as_json, joined=joined)
@@ -176,16 +183,21 @@ def _read(folders: list[Path]) -> "list[Codes]":
 
 
 def _add(to: "Engine", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
-    """Add the codes; return how many of the ids are new, and their metadata."""
+    """Add the codes, cut to the index's length; return how many of the ids are new, and their metadata."""
     import numpy as np
 
+    from nsh.core.codes import check_length, first_bits
     from nsh.serving.index.metadata_csv import read_metadata
 
     ids = [name for source in sources for name in source.ids]
     codes = np.concatenate([source.codes for source in sources])
+    header = sources[0].header
+    if to.encoder_identity == header["encoder_identity"] and to.bits != header["bits"]:
+        check_length(to.bits, [*header["nested"], header["bits"]])
+        codes = first_bits(codes, bits=to.bits)
     joined = None if metadata is None else read_metadata(metadata, ids)
     items = None if joined is None else joined.items
-    return to.add(ids, codes, metadata=items, encoder_identity=sources[0].header["encoder_identity"]), joined
+    return to.add(ids, codes, metadata=items, encoder_identity=header["encoder_identity"]), joined
 
 
 def _find(index: "Engine", name: str) -> str:

@@ -68,10 +68,14 @@ def _sections(encoder: "Encoder", path: Path) -> dict[str, dict[str, str]]:
     side = f"{contract.image_size} x {contract.image_size}"
     devices = ["cpu"] + ["cuda"] * ("CUDAExecutionProvider" in onnxruntime.get_available_providers())
     length = f"{contract.bits} bits in {code_bytes(contract.bits)} bytes"
+    nested = (
+        {"nested": f"{', '.join(map(str, contract.nested))}: its first bits are codes too"} if contract.nested else {}
+    )
     return {
         "what decides codes": {
             "identity": encoder.identity,
             "code": f"{length}, {contract.bit_rule}, {contract.bit_order}",
+            **nested,
             "input": f"RGB {side}, squashed with Pillow's {contract.resample} filter, "
             f"preprocessing version {contract.preprocessing}",
         },

@@ -46,6 +46,12 @@ def search(
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Order the 1000 nearest items by the real values of the image's bits.")
     ] = False,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Compare the first bits alone: a length of nested codes (nsh info).", show_default=False
+        ),
+    ] = None,
     max_pixels: MaxPixels = MAX_PIXELS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -61,23 +67,27 @@ def search(
 
     nsh search query.jpg --model encoder.onnx --index index --rerank
 
+    nsh search query.jpg --model encoder.onnx --index index --bits 32
+
     Exit code: 0 done; 1 some images could not be decoded; 2 no search was made, and standard error says why.
     """
+    from nsh.core.codes import check_length
     from nsh.errors import UnreadableImage
     from nsh.serving.arguments import find_model
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.encoder import Encoder
     from nsh.serving.engines.opening import open_engine
-    from nsh.serving.index.engine import check_encoder
+    from nsh.serving.index.engine import searchable_lengths
 
     only = _filter(prefix, where)
     opened = open_engine(index, readonly=True)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
-    check_encoder(opened, encoder.identity)
+    lengths = searchable_lengths(opened, encoder.contract)
+    check_length(bits or opened.bits, lengths)
     results = list(show_progress(encoder.run_each(images), desc="encode", total=len(images)))
-    good = [result for result in results if not isinstance(result, UnreadableImage)]
+    good = [result.first(opened.bits) for result in results if not isinstance(result, UnreadableImage)]
     find = _search_reranked if rerank else _search
-    found = iter(find(opened, good, k=k, radius=radius, where=only))
+    found = iter(find(opened, good, k=k, radius=radius, where=only, bits=bits))
     answers = [
         _failure(image, result) if isinstance(result, UnreadableImage) else _answer(image, next(found))
         for image, result in zip(images, results, strict=True)
@@ -91,7 +101,7 @@ def search(
 
 
 def _search(
-    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter", bits: int | None
 ) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 
@@ -99,18 +109,18 @@ def _search(
 
     codes = np.array([image.code for image in images], np.uint8).reshape(-1, code_bytes(index.bits))
     if radius is None:
-        return index.search(codes, k=k, where=where)
-    return index.search_radius(codes, radius=radius, where=where)
+        return index.search(codes, k=k, where=where, bits=bits)
+    return index.search_radius(codes, radius=radius, where=where, bits=bits)
 
 
 def _search_reranked(
-    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter"
+    index: "Engine", images: "list[Outputs]", *, k: int, radius: int | None, where: "Filter", bits: int | None
 ) -> "Sequence[list[Hit] | list[ScoredHit]]":
     import numpy as np
 
     logits = np.array([image.logit for image in images], np.float32).reshape(-1, index.bits)
     most = k if radius is None else max(1, len(index))  # all within the radius, as without re-ranking
-    return index.search_reranked(logits, k=most, radius=radius, where=where)
+    return index.search_reranked(logits, k=most, radius=radius, where=where, bits=bits)
 
 
 def _filter(prefix: str | None, where: str | None) -> "Filter":

@@ -7,7 +7,7 @@ Milvus differs from one SQLite file in this:
 - It has no versions. A search looks up the ids of its hits in a second call, and leaves out what was removed since.
 - It has no transactions. Two processes that add the same new id at once make two items of it, and an addition of more
   than `STEP` items that fails may be there in part. Let one process write.
-- A search finds `MOST` items at most.
+- A search finds `MOST` items at most, and compares whole codes, never the first bits alone.
 - A metadata column stays listed when its last item has gone.
 """
 
@@ -98,27 +98,44 @@ class MilvusIndex:
         """Call `ask` with this collection."""
         return ask(self)
 
-    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+    def search(
+        self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None, bits: int | None = None
+    ) -> list[list[Hit]]:
         """The k nearest items of each code, uint8 [q, ceil(bits / 8)], by (distance, order of insertion)."""
+        self._check_whole(bits)
         check_codes(codes, bits=self.bits)
         return self._hits(self._find(codes, limit=_most("k", k), radius=None, where=where))
 
     def search_radius(
-        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+        self,
+        codes: NDArray[np.uint8],
+        *,
+        radius: int,
+        where: Filter | None = None,
+        limit: int | None = None,
+        bits: int | None = None,
     ) -> list[list[Hit]]:
         """All items at a distance <= `radius` of each code, or the nearest `limit` of them, at most `MOST`.
 
         Raises:
             CodesError: there are `MOST` or more, and no limit was given.
         """
+        self._check_whole(bits)
         check_codes(codes, bits=self.bits)
         found = self._within(codes, radius=radius, where=where, limit=limit)
         return self._hits(found)
 
     def search_reranked(
-        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        logits: NDArray[np.floating[Any]],
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> list[list[ScoredHit]]:
         """The k best items for each query by its logits, float [q, bits]; k <= `MOST`."""
+        self._check_whole(bits)
         k, codes = whole("k", k, least=1), codes_of_logits(logits, bits=self.bits)
         if radius is None:
             found = self._find(codes, limit=_most("k", shortlist_length(k)), radius=None, where=where)
@@ -185,6 +202,13 @@ class MilvusIndex:
             self._collection.delete(part)
         self.refresh()
         return len(unique)
+
+    def _check_whole(self, bits: int | None) -> None:
+        if bits not in (None, self.bits):
+            raise CodesError(
+                f"found {bits} bits, Milvus compares whole codes, here of {self.bits} bits: "
+                f"`nsh index build --bits {bits}`, then `nsh index export`, make a collection of shorter ones"
+            )
 
     def _within(
         self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None, limit: int | None

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import binarize, check_codes, pack
+from nsh.core.codes import binarize, check_codes, check_length, pack
+from nsh.core.contract import EncoderContract
 from nsh.errors import CodesError
 from nsh.serving.index.checks import check_filter, check_ids, check_metadata
 
@@ -59,18 +60,32 @@ class Reader(Protocol):
 
     def __len__(self) -> int: ...
 
-    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+    def search(
+        self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None, bits: int | None = None
+    ) -> list[list[Hit]]:
         """The k nearest items of each code, by (distance, order of insertion)."""
         ...
 
     def search_radius(
-        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+        self,
+        codes: NDArray[np.uint8],
+        *,
+        radius: int,
+        where: Filter | None = None,
+        limit: int | None = None,
+        bits: int | None = None,
     ) -> list[list[Hit]]:
         """All items within a radius of each code, or the nearest `limit` of them."""
         ...
 
     def search_reranked(
-        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        logits: NDArray[np.floating[Any]],
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> list[list[ScoredHit]]:
         """The k best items for each query by its logits."""
         ...
@@ -128,6 +143,17 @@ def check_encoder(engine: Engine, identity: str) -> None:
             f"the index holds codes of the encoder {engine.encoder_identity[:12]}, found the encoder {identity[:12]}: "
             "use the index's own, or build another index"
         )
+
+
+def searchable_lengths(engine: Engine, contract: EncoderContract) -> list[int]:
+    """Bits by which an encoder can search an engine, ascending: of its nested codes, and last of the codes held.
+
+    Raises:
+        CodesError: it holds codes of another encoder, or cut to a length that this encoder's codes cannot have.
+    """
+    check_encoder(engine, contract.identity)
+    check_length(engine.bits, contract.lengths)
+    return [length for length in contract.lengths if length <= engine.bits]
 
 
 def check_addition(

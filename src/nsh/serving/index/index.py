@@ -152,22 +152,32 @@ class Index:
             self.refresh()
             return ask(self._snapshot)
 
-    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+    def search(
+        self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None, bits: int | None = None
+    ) -> list[list[Hit]]:
         """The k nearest items of each code, by (distance, order of insertion); all items if there are fewer.
 
         Args:
             codes: uint8 [q, ceil(bits / 8)].
             k: at least 1.
             where: a filter of the items.
+            bits: only the first this many bits of each code are compared, a length of the encoder's nested codes
+                (`EncoderContract.lengths`); None: all. Distances, radius and scores are those of these bits.
 
         Raises:
-            CodesError: a code of another length, k < 1, or a filter on a missing column.
+            CodesError: a code of another length, k < 1, more bits than there are, or a filter on a missing column.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda snapshot: snapshot.search(codes, k=k, where=where))
+        return self.read(lambda snapshot: snapshot.search(codes, k=k, where=where, bits=bits))
 
     def search_radius(
-        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+        self,
+        codes: NDArray[np.uint8],
+        *,
+        radius: int,
+        where: Filter | None = None,
+        limit: int | None = None,
+        bits: int | None = None,
     ) -> list[list[Hit]]:
         """All items at a distance <= `radius` of each code, by (distance, order of insertion).
 
@@ -176,15 +186,24 @@ class Index:
             radius: bits, inclusive; 0 finds equal codes.
             where: a filter of the items.
             limit: at most this many items for each code, the nearest ones. Without it, memory grows with their number.
+            bits: as in `search`.
 
         Raises:
             CodesError: a code of another length, a negative radius, limit < 1, or a filter on a missing column.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda snapshot: snapshot.search_radius(codes, radius=radius, where=where, limit=limit))
+        return self.read(
+            lambda snapshot: snapshot.search_radius(codes, radius=radius, where=where, limit=limit, bits=bits)
+        )
 
     def search_reranked(
-        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        logits: NDArray[np.floating[Any]],
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> list[list[ScoredHit]]:
         """The k best items for each query by its logits, best first (`nsh.core.reranking`).
 
@@ -196,13 +215,14 @@ class Index:
             k: at least 1.
             radius: bits, inclusive: only items at this distance at most; None: at any.
             where: a filter of the items.
+            bits: as in `search`.
 
         Raises:
             CodesError: logits that are not finite or of another length, k < 1, a negative radius, or a filter on a
                 missing column.
             IndexUnusable: the index cannot be read.
         """
-        return self.read(lambda snapshot: snapshot.search_reranked(logits, k=k, radius=radius, where=where))
+        return self.read(lambda snapshot: snapshot.search_reranked(logits, k=k, radius=radius, where=where, bits=bits))
 
     def code_of(self, id: str) -> NDArray[np.uint8]:
         """The code of an item, uint8 [ceil(bits / 8)].

@@ -77,6 +77,11 @@ class Loaded:
         kept = rows.base if rows.alive is None else rows.base.take(rows.alive)
         return type(self)(join(kept, rows.delta), versions, {})
 
+    def first(self, bits: int) -> Self:
+        """The same version, with the first `bits` bits of each code; versions of one base share the copy."""
+        differences = {number: Difference(one.gone, one.new.first(bits)) for number, one in self.differences.items()}
+        return type(self)(self.base.first(bits), self.versions, differences)
+
     @cached_property
     def rows(self) -> Rows:
         """All rows, to be searched."""

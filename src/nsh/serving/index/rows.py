@@ -4,13 +4,14 @@ The order of hits is that of `nsh.core.hamming`, by (distance, key). A version i
 base and has a mask of the base's rows that still count, and a delta of its own. Knows no id and no file.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsh.core.codes import first_bits
 from nsh.serving.index.exact import Found, in_order, nearest
 from nsh.serving.index.multi_index import MultiIndex
 
@@ -27,9 +28,16 @@ class Part:
 
     codes: NDArray[np.uint8]
     keys: NDArray[np.int64]
+    _nested: dict[int, "Part"] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def first(self, bits: int) -> "Part":
+        """The same rows with the first `bits` bits of each code: a copy, made once, with tables of its own."""
+        if bits not in self._nested:  # two threads may make it; both are right
+            self._nested[bits] = Part(first_bits(self.codes, bits=bits), self.keys)
+        return self._nested[bits]
 
     def ask(self, query: NDArray[np.uint8], *, radius: int | None, limit: int | None, threads: int) -> list[Found]:
         """Rows and distances of the nearest `limit` rows of each query, or of those within `radius`."""

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import check_codes, code_bytes
+from nsh.core.codes import check_codes, code_bytes, first_bits
 from nsh.core.reranking import rerank, shortlist_length
-from nsh.errors import UnknownItem
+from nsh.errors import CodesError, UnknownItem
 from nsh.serving.index import blocks, items, schema
 from nsh.serving.index.checks import whole
 from nsh.serving.index.database import Database
@@ -38,6 +38,7 @@ class Snapshot:
     selections: Selections
     threads: int  # threads that a search of several codes may use
     _selected: dict[Filter, Rows] = field(default_factory=dict)
+    _nested: dict[int, "Snapshot"] = field(default_factory=dict)
 
     @property
     def bits(self) -> int:
@@ -52,29 +53,65 @@ class Snapshot:
     def __len__(self) -> int:
         return self.settings.items
 
-    def search(self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None) -> list[list[Hit]]:
+    def search(
+        self, codes: NDArray[np.uint8], *, k: int, where: Filter | None = None, bits: int | None = None
+    ) -> list[list[Hit]]:
         """As `Index.search`."""
-        k = whole("k", k, least=1)
-        check_codes(codes, bits=self.bits)
-        return self._hits(self.select(where).search(codes, radius=None, limit=k, threads=self.threads))
+        k, nested = whole("k", k, least=1), self._first(bits)
+        query = self._cut(codes, bits=nested.bits)
+        return nested._hits(nested.select(where).search(query, radius=None, limit=k, threads=self.threads))
 
     def search_radius(
-        self, codes: NDArray[np.uint8], *, radius: int, where: Filter | None = None, limit: int | None = None
+        self,
+        codes: NDArray[np.uint8],
+        *,
+        radius: int,
+        where: Filter | None = None,
+        limit: int | None = None,
+        bits: int | None = None,
     ) -> list[list[Hit]]:
         """As `Index.search_radius`."""
-        radius = min(whole("radius", radius, least=0), self.bits)
+        nested = self._first(bits)
+        radius = min(whole("radius", radius, least=0), nested.bits)
         limit = None if limit is None else whole("limit", limit, least=1)
-        check_codes(codes, bits=self.bits)
-        return self._hits(self.select(where).search(codes, radius=radius, limit=limit, threads=self.threads))
+        query = self._cut(codes, bits=nested.bits)
+        return nested._hits(nested.select(where).search(query, radius=radius, limit=limit, threads=self.threads))
 
     def search_reranked(
-        self, logits: NDArray[np.floating[Any]], *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        logits: NDArray[np.floating[Any]],
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> list[list[ScoredHit]]:
         """As `Index.search_reranked`."""
-        k, codes = whole("k", k, least=1), codes_of_logits(logits, bits=self.bits)
-        radius = None if radius is None else min(whole("radius", radius, least=0), self.bits)
-        rows, limit = self.select(where), shortlist_length(k)
-        return self._best(rows.search(codes, radius=radius, limit=limit, threads=self.threads), logits, k=k)
+        k, nested, codes = whole("k", k, least=1), self._first(bits), codes_of_logits(logits, bits=self.bits)
+        radius = None if radius is None else min(whole("radius", radius, least=0), nested.bits)
+        query, rows, limit = first_bits(codes, bits=nested.bits), nested.select(where), shortlist_length(k)
+        found = rows.search(query, radius=radius, limit=limit, threads=self.threads)
+        return nested._best(found, logits[:, : nested.bits], k=k)
+
+    def _cut(self, codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.uint8]:
+        """The first `bits` bits of queries, which must be whole codes."""
+        check_codes(codes, bits=self.bits)
+        return first_bits(codes, bits=bits)
+
+    def _first(self, bits: int | None) -> "Snapshot":
+        """The same version, as if its codes had only their first `bits` bits; None: with all of them.
+
+        Raises:
+            CodesError: `bits` is less than 1, or more than they have.
+        """
+        if bits is None or whole("bits", bits, least=1) == self.bits:
+            return self
+        if bits > self.bits:
+            raise CodesError(f"found bits = {bits}: the index has codes of {self.bits} bits")
+        if bits not in self._nested:  # two threads may make it; both are right
+            settings, loaded = self.settings._replace(bits=bits), self.loaded.first(bits)
+            self._nested[bits] = Snapshot(self.database, settings, loaded, self.selections, self.threads)
+        return self._nested[bits]
 
     def _best(self, shortlists: Sequence[Found], logits: NDArray[np.floating[Any]], *, k: int) -> list[list[ScoredHit]]:
         """The k best of each query's shortlist."""

@@ -17,8 +17,9 @@ from nsh.serving.service.metrics import Metrics
 class ImageEncoder:
     """Encodes batches of image files and counts them."""
 
-    def __init__(self, encoder: Encoder, *, metrics: Metrics) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: Encoder, *, bits: int, metrics: Metrics) -> None:
+        """Give the first `bits` bits of each code, and their logits."""
+        self._encoder, self._bits = encoder, bits
         self._metrics = metrics
 
     def __call__(self, images: Sequence[bytes]) -> list[Outcome]:
@@ -30,7 +31,7 @@ class ImageEncoder:
         self._metrics.inference.observe(time.perf_counter() - start)
         self._metrics.images.labels("encoded").inc(len(images) - unreadable)
         self._metrics.images.labels("unreadable").inc(unreadable)
-        return outcomes
+        return [outcome if isinstance(outcome, UnreadableImage) else outcome.first(self._bits) for outcome in outcomes]
 
 
 def resolve_inside(root: Path, name: str) -> Path | None:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.codes import binarize, pack
+from nsh.core.codes import binarize, check_length, pack
 from nsh.errors import IndexFull, UnknownItem
 from nsh.serving.encoder import Encoder
 from nsh.serving.engines.opening import open_engine
 from nsh.serving.index import Filter, Hit, Reader, ScoredHit
-from nsh.serving.index.engine import check_encoder
+from nsh.serving.index.engine import searchable_lengths
 from nsh.serving.service.metrics import Metrics
 
 FREED_BYTES = 1024 * 1024
@@ -38,6 +38,7 @@ class Library:
 
     Attributes:
         fault: the error of the last change if the disk was and still is full; else "".
+        lengths: bits by which it can be searched, ascending: of nested codes, and last of the codes it holds.
     """
 
     def __init__(self, address: str | Path, encoder: Encoder, metrics: Metrics) -> None:
@@ -52,7 +53,7 @@ class Library:
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
         self._index = open_engine(address)
-        check_encoder(self._index, encoder.identity)
+        self.lengths = searchable_lengths(self._index, encoder.contract)
         self._count()
 
     @property
@@ -74,38 +75,52 @@ class Library:
         return len(self._index)
 
     def search(
-        self, query: NDArray[np.uint8] | str, *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        query: NDArray[np.uint8] | str,
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> Found:
         """The nearest `k` items to a code, uint8 [ceil(bits / 8)], or to an item's id, in one version of the index.
 
-        If `radius` is given, only items within it.
+        If `radius` is given, only items within it. If `bits` is given, only the first bits are compared.
 
         Raises:
             UnknownItem: there is no item with this id.
-            CodesError: the filter names a missing column.
+            CodesError: the filter names a missing column, or codes cannot be cut to these bits.
         """
+        check_length(bits or self.bits, self.lengths)
 
         def ask(reader: Reader) -> Found:
             code = reader.code_of(query) if isinstance(query, str) else query
             if radius is None:
-                (hits,) = reader.search(code[None], k=k, where=where)
+                (hits,) = reader.search(code[None], k=k, where=where, bits=bits)
             else:
-                (hits,) = reader.search_radius(code[None], radius=radius, where=where, limit=k)
+                (hits,) = reader.search_radius(code[None], radius=radius, where=where, limit=k, bits=bits)
             return Found(reader.version, code, hits)
 
         return self._index.read(ask)
 
     def search_reranked(
-        self, logits: NDArray[np.float32], *, k: int, radius: int | None = None, where: Filter | None = None
+        self,
+        logits: NDArray[np.float32],
+        *,
+        k: int,
+        radius: int | None = None,
+        where: Filter | None = None,
+        bits: int | None = None,
     ) -> Found:
         """The best `k` items for an image by its logits, float32 [bits], in one version of the index.
 
         Raises:
-            CodesError: the filter names a missing column.
+            CodesError: the filter names a missing column, or codes cannot be cut to these bits.
         """
+        check_length(bits or self.bits, self.lengths)
 
         def ask(reader: Reader) -> Found:
-            (hits,) = reader.search_reranked(logits[None], k=k, radius=radius, where=where)
+            (hits,) = reader.search_reranked(logits[None], k=k, radius=radius, where=where, bits=bits)
             return Found(reader.version, pack(binarize(logits[None]))[0], hits)
 
         return self._index.read(ask)

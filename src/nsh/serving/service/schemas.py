@@ -64,6 +64,7 @@ class Neighbours(_Strict):
     code: str = Field(description="the query's code in hexadecimal: search with it again without the image")
     logits: list[float] | None = Field(description="of the image, to search with them again; null for a code or an id")
     bits: int
+    compared: int = Field(description="bits that distances and scores count: all, or the first as asked")
     version: int | None = Field(description="of the index that was searched; null: the engine has none")
     hits: list[Neighbour]
 
@@ -95,7 +96,8 @@ class Info(_Strict):
     encoder_identity: str
     method: str
     backbone: str
-    bits: int
+    bits: int = Field(description="of a code; fewer than the encoder's, if the index keeps the first of nested codes")
+    lengths: list[int] = Field(description="bits by which a search can compare: of nested codes, and last all")
     image_size: int
     items: int
     version: int | None

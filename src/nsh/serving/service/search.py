@@ -35,10 +35,12 @@ async def search(
     column: Annotated[_Text, Query(description="of the metadata, with `value`")] = None,
     value: _Text = None,
     rerank: Annotated[bool, Query(description="order the 1000 nearest by the image's logits")] = False,
+    bits: Annotated[int | None, Query(ge=1, le=512, description="compare the first bits alone: of `lengths`")] = None,
 ) -> Response:
     """The items nearest to an image, its logits, a code or an item: the nearest `k`, or all within `radius`, or both.
 
-    Without `k` there are 10, or up to 1000 with a radius. With `rerank` they are the best of the 1000 nearest; a code
+    Without `k` there are 10, or up to 1000 with a radius. With `bits` distances and scores are those of the first bits
+    of a nested code; `/v1/info` lists the lengths. With `rerank` they are the best of the 1000 nearest; a code
     and an item have no logits to order them by.
     """
     service = service_of(request)
@@ -54,19 +56,20 @@ async def search(
         find = partial(service.library.search_reranked, logits)
     try:
         found = await get_running_loop().run_in_executor(
-            service.searchers, lambda: find(k=count, radius=radius, where=where)
+            service.searchers, lambda: find(k=count, radius=radius, where=where, bits=bits)
         )
     except UnknownItem as error:
         raise Problem("not-found", "the index has no item with this id") from error
     except IndexUnusable:  # the application's handler answers it
         raise
-    except CodesError as error:  # no item has this column
+    except CodesError as error:  # no item has this column, or codes cannot be cut to these bits
         raise Problem("invalid", str(error)) from error
     return answers.reply(
         {
             "code": found.code.tobytes().hex(),
             "logits": None if logits is None else logits.tolist(),
             "bits": service.library.bits,
+            "compared": bits or service.library.bits,
             "version": found.version,
             "hits": answers.describe_hits(found.hits),
         }

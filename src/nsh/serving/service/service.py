@@ -36,7 +36,7 @@ class Service:
         self.library = Library(settings.index, self.encoder, self.metrics)
         size = self.encoder.contract.image_size
         self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow, so no client waits for it
-        encode = ImageEncoder(self.encoder, metrics=self.metrics)
+        encode = ImageEncoder(self.encoder, bits=self.library.bits, metrics=self.metrics)
         # one worker more than cores: another one uses the core while a worker waits for its results to be passed on
         self.batcher = Batcher(encode, workers=settings.threads + 1, batch=settings.batch)
         self.searchers = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
