@@ -36,6 +36,7 @@ METHODS = {
     "distillhash": "DistillHash",
     "date": "Date",
     "hashing_baseline": "HashingBaseline",
+    "oh": "Oh",
     "nsh_plus": "NshPlus",
 }
 """Name of a method and of its file, and the class in it."""
