@@ -18,6 +18,7 @@
     │       ├── IndexFull        the disk is full
     │       └── IndexMisplaced   its file system cannot hold an index
     ├── ClusterError         machines that should work together do not answer, do not fit, or were lost
+    ├── SignatureError       a file is not what somebody whom you trust has signed
     └── TrackingError        MLflow cannot record or find the result
 
 A message says what was found, what was allowed, and what to do.
@@ -94,6 +95,10 @@ class IndexMisplaced(IndexUnusable):
 
 class ClusterError(NshError):
     """Machines that should work together do not answer, do not fit together, or were lost."""
+
+
+class SignatureError(NshError):
+    """A file is not what somebody whom you trust has signed."""
 
 
 class TrackingError(NshError):
