@@ -39,6 +39,7 @@ SMALL = {
     "dvb": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8, "centres": 6},
     "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
     "date": {"epochs": 2, "batch": 10},
+    "oh": {"epochs": 2, "batch": 10, "hidden": 16, "d_z": 8, "queue": 50},
     "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
     "nsh_nested": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
 }
@@ -176,7 +177,7 @@ TOO_FEW = {
     "distillhash": "found [15] training images, 4 neighbours of each need 6",
 }
 WHITENED = ["nsh", *(name for name in VARIANTS if name != "nsh hidden"), "sh"]
-BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "date"]
+BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "date", "oh"]
 BATCHED += ["nsh hidden"]
 ADVERSARIAL = ["bgan", "bingan", "hashgan"]
 POOR = {"pcah": VARIANCE, "agh": ANCHORS, "dgh": ANCHORS}

@@ -28,7 +28,7 @@ KEYS = {
     **dict.fromkeys(["itq", "lsh", "pcah", "sh", "hashing_baseline"], UNIT),
     **dict.fromkeys(["nsh", "cimon", "date", "deepbit", "distillhash", "greedyhash"], STANDARDISED),
     **dict.fromkeys(["mbe", "mls3rduh", "sgh", "bgan"], STANDARDISED),
-    **dict.fromkeys(["cibhash", "tbh"], PERCEPTRON),
+    **dict.fromkeys(["cibhash", "tbh", "oh"], PERCEPTRON),
     **dict.fromkeys(["crovca", "sdc"], BALANCED),
     **dict.fromkeys(["bingan", "hashgan"], CRITIC),
     **dict.fromkeys(["nsh_plus", "nsh_nested"], WHITENED),

@@ -36,6 +36,7 @@ METHODS = {
     "distillhash": "DistillHash",
     "date": "Date",
     "hashing_baseline": "HashingBaseline",
+    "oh": "Oh",
     "nsh_plus": "NshPlus",
     "nsh_nested": "NshNested",
 }

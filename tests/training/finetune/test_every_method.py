@@ -31,6 +31,7 @@ SMALL = {
     "hashgan": {"hidden": 8},
     "dvb": {"hidden": 8, "latent": 4, "centres": 3},
     "date": {"similar": 0.2},
+    "oh": {"hidden": 8, "d_z": 4, "queue": 8},
     "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
     "nsh_nested": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
 }
