@@ -100,7 +100,7 @@ def standardised(recent: Tally, reference: ReferenceProfile) -> NDArray[np.float
 def _distance_score(recent: Tally, held_out: Tally) -> float:
     difference = recent.mean_distance - held_out.mean_distance
     error = math.sqrt(sum(_variance(counts) / counts.images for counts in (recent, held_out)))
-    return difference / error if error else math.copysign(math.inf, difference) if difference else 0.0
+    return difference / max(error, 1e-9)  # an error of 0: all distances are equal
 
 
 def _variance(counts: Tally) -> float:
