@@ -2,10 +2,11 @@
 
     python benchmarks/drift.py --root CIFAR-10 --model models/nsh-64/encoder.onnx
 
-CIFAR-10 is a folder with test/<class>/*.jpg and train/<class>/*.jpg; without it nothing is measured. Every draw takes another 1,000 clean test images as
-the reference and 200 recent ones: clean, corrupted, or without two classes. The script prints the share of draws that
-each test calls drift at 5 % false alarms. The threshold of the bits comes from their p-value; MMD's is the 95 % quantile
-of its clean draws, which needs no permutations and favours it. Times are processor time for one window.
+CIFAR-10 is a folder with test/<class>/*.jpg and train/<class>/*.jpg; without it nothing is measured. Every draw takes
+another 1,000 clean test images as the reference and 200 recent ones: clean, corrupted, or without two classes. The
+script prints the share of draws that each test calls drift at 5 % false alarms. The threshold of the bits comes from
+their p-value; MMD's is the 95 % quantile of its clean draws, which needs no permutations and favours it. Times are
+processor time for one window.
 """
 
 import argparse
