@@ -18,6 +18,7 @@ from nsh.serving.commands.encode import encode
 from nsh.serving.commands.health import health
 from nsh.serving.commands.index import index
 from nsh.serving.commands.info import info
+from nsh.serving.commands.monitor import monitor
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
 from nsh.system.command import run_command
@@ -58,6 +59,7 @@ app.command("search")(search)
 app.command("duplicates")(duplicates)
 app.command("serve")(serve)
 app.command("health")(health)
+app.command("monitor")(monitor)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {

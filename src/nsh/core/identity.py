@@ -108,10 +108,23 @@ def identity_of_file(model: bytes, *, name: str) -> str:
     return read_contract(model, name=name).identity
 
 
+def find_metadata(model: bytes, key: str) -> list[bytes]:
+    """The texts under `key` in an ONNX file's metadata, UTF-8; there is mostly one or none.
+
+    Raises:
+        CodesError: the file is cut off, or no ONNX file.
+
+    Examples:
+        >>> find_metadata(bytes([58, 2, 18, 0]), "nsh")
+        []
+    """
+    notes = [dict(_fields(content)) for number, content in _fields(memoryview(model)) if number == _METADATA]
+    return [bytes(note.get(2, b"")) for note in notes if bytes(note.get(1, b"")) == key.encode()]
+
+
 def _find_text(model: bytes, *, name: str) -> str:
     """The contract in the metadata, as text."""
-    notes = [dict(_fields(content)) for number, content in _fields(memoryview(model)) if number == _METADATA]
-    texts = [note.get(2, memoryview(b"")) for note in notes if bytes(note.get(1, b"")) == METADATA_KEY.encode()]
+    texts = find_metadata(model, METADATA_KEY)
     if not texts:
         raise CodesError(f"{name} is an ONNX model but no encoder of this project: name an encoder.onnx")
     if len(texts) > 1 or len(texts[0]) > MAX_CONTRACT:
@@ -119,7 +132,7 @@ def _find_text(model: bytes, *, name: str) -> str:
             f"{name} has {len(texts)} contracts, the first of {len(texts[0]):,} bytes, allowed is one of "
             f"{MAX_CONTRACT:,}: export it again"
         )
-    return bytes(texts[0]).decode(errors="replace")
+    return texts[0].decode(errors="replace")
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nsh.core.codes import code_bytes
-from nsh.core.contract import EncoderContract
 from nsh.errors import CodesError, ExportError
-from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
 from nsh.serving.session import open_session, run_batches
 
@@ -48,19 +46,6 @@ def open_head(encoder_path: Path) -> ort.InferenceSession:
         ExportError: the file is no encoder that `nsh.export.graph.join_head` made.
     """
     return open_session(head_part(encoder_path), threads=1)
-
-
-def are_usable(embeddings: Embeddings, *, contract: EncoderContract, split_sha256: str) -> bool:
-    """Whether `embeddings` were made by the encoder's own backbone on this split and on the CPU."""
-    differences = embeddings.differences(
-        backbone_sha256=contract.backbone_sha256,
-        split_sha256=split_sha256,
-        image_size=contract.image_size,
-        resample=contract.resample,
-        preprocessing=contract.preprocessing,
-        device="cpu",
-    )
-    return not differences and embeddings.has_graph(contract.backbone_sha256)
 
 
 def encode_embeddings(

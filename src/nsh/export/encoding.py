@@ -92,7 +92,7 @@ class PartEncoder:
         self._encoder = Encoder(path, threads=threads, device=device)
         contract = self._encoder.contract
         self.image_size = contract.image_size
-        self._is_cut = cut.are_usable(embeddings, contract=contract, split_sha256=split["sha256"])
+        self._is_cut = embeddings.are_of(contract, split_sha256=split["sha256"])
         if self._is_cut:
             self._head = cut.open_head(path)
             if self._encoder.device != "cpu":

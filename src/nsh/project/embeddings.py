@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nsh.core.contract import EncoderContract
 from nsh.core.metrics import cosine_map
 from nsh.errors import DataError
 from nsh.system.files import read_json, sha256_file
@@ -97,6 +98,18 @@ class Embeddings:
     def has_graph(self, sha256: str) -> bool:
         """Whether the backbone's graph has this digest."""
         return sha256_file(self.graph) == sha256
+
+    def are_of(self, contract: EncoderContract, *, split_sha256: str) -> bool:
+        """Whether an encoder's own backbone made them, on this split and on the CPU."""
+        differences = self.differences(
+            backbone_sha256=contract.backbone_sha256,
+            split_sha256=split_sha256,
+            image_size=contract.image_size,
+            resample=contract.resample,
+            preprocessing=contract.preprocessing,
+            device="cpu",
+        )
+        return not differences and self.has_graph(contract.backbone_sha256)
 
 
 def measure_ceiling(

@@ -4,21 +4,18 @@ Two images belong to one group if a chain of images joins them, each within the 
 one group at most, and the ends of a long chain may be further apart than the radius. Knows no encoder and no index.
 """
 
-import base64
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from nsh.core.hamming import fill_distances, to_words
 from nsh.core.limits import MAX_PIXELS
-from nsh.core.preprocess import load_image
-from nsh.errors import CodesError, UnreadableImage
+from nsh.errors import CodesError
+from nsh.serving.html_page import draw_figure, render_page
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
 
@@ -29,8 +26,6 @@ SHOWN_IMAGES = 24
 BITS_PER_RADIUS = 16
 """The default radius is one bit in this many. 98 % of JPEGs saved again at quality 50, and 99 % of those halved in
 size, are within it, and hardly two different photographs are (`benchmarks/resaving.py`)."""
-
-_SIDE = 160  # pixels of a thumbnail
 
 
 class Group(NamedTuple):
@@ -126,57 +121,17 @@ def write_report(
     summary = f"{len(groups)} groups hold {count} of {len(ids)} images; radius {radius} bits."
     if len(shown) < len(groups):
         summary += f" The {len(shown)} largest are shown."
-    write_text(path, _PAGE.format(summary=summary, body="\n".join(sections) or "<p>No two images are that close.</p>"))
+    summary += " The number before a name is its distance in bits to the first image of its group."
+    body = "\n".join(sections) or "<p>No two images are that close.</p>"
+    write_text(path, render_page("Duplicates", f"<p>{summary}</p>\n{body}"))
 
 
 def _section(number: int, group: Group, *, root: Path, ids: Sequence[str], max_pixels: int) -> str:
     members = list(zip(group.rows, group.distances, strict=True))
     figures = "\n".join(
-        _figure(root / ids[row], f"<b>{distance}</b> {html.escape(ids[row])}", max_pixels=max_pixels)
+        draw_figure(root / ids[row], f"<b>{distance}</b> {html.escape(ids[row])}", max_pixels=max_pixels)
         for row, distance in members[:SHOWN_IMAGES]
     )
     more = len(members) - SHOWN_IMAGES
     rest = f"\n<p>and {more} more</p>" if more > 0 else ""
     return f"<section><h2>Group {number}: {len(members)} images</h2>\n<div>\n{figures}\n</div>{rest}</section>"
-
-
-def _figure(path: Path, caption: str, *, max_pixels: int) -> str:
-    try:
-        picture = f'<img src="{_thumbnail(path, max_pixels=max_pixels)}" alt="">'
-    except UnreadableImage as error:
-        picture = f"<p>{html.escape(str(error))}</p>"
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
-
-
-def _thumbnail(path: Path, *, max_pixels: int) -> str:
-    image = load_image(path, size=_SIDE, max_pixels=max_pixels)
-    image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
-    content = io.BytesIO()
-    image.save(content, "JPEG", quality=80)
-    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>Duplicates</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 75rem; padding: 1rem; }}
-h2 {{ font-size: 1.1rem; margin: 2rem 0 .5rem; }}
-div {{ display: flex; flex-wrap: wrap; gap: 1rem; }}
-figure {{ margin: 0; width: 10rem; }}
-img {{ display: block; max-width: 100%; border-radius: .25rem; }}
-figcaption {{ font-size: .8rem; overflow-wrap: anywhere; }}
-</style>
-</head>
-<body>
-<h1>Duplicates</h1>
-<p>{summary} The number before a name is its distance in bits to the first image of its group.</p>
-{body}
-</body>
-</html>
-"""

@@ -24,6 +24,7 @@ from nsh.core.codes import code_bytes, first_bits
 from nsh.core.identity import read_contract
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.preprocess import PREPROCESSING, ImageSource, load_input
+from nsh.core.reference import ReferenceProfile, read_reference
 from nsh.errors import CodesError, ConfigError, UnreadableImage
 from nsh.serving.cores import cpu_quota
 from nsh.serving.session import CPU, open_session
@@ -59,6 +60,7 @@ class Encoder:
         path: of the file.
         max_pixels: largest width x height of an image.
         contract: the file's metadata.
+        reference: what its codes look like on held-out images; None in a file without it.
         dim: length of an embedding.
         device: "cpu" or "cuda": where it runs.
         threads: cores it uses at most.
@@ -94,12 +96,14 @@ class Encoder:
         if self.threads < 1:
             raise ConfigError(f"found threads = {threads}: at least 1 is needed")
         self._session = _open(path, device, allow_cpu=allow_cpu)
-        self.contract = read_contract(path.read_bytes(), name=str(path))
+        content = path.read_bytes()
+        self.contract = read_contract(content, name=str(path))
         if self.contract.preprocessing != PREPROCESSING:
             raise CodesError(
                 f"{path} was made with version {self.contract.preprocessing} of the preprocessing, this nsh has "
                 f"version {PREPROCESSING}, whose pixels differ: export the encoder again, then encode all images again"
             )
+        self.reference: ReferenceProfile | None = read_reference(content, bits=self.contract.bits, name=str(path))
         self.dim: int = self._session.get_outputs()[2].shape[1]
         self.device = "cpu" if self._session.get_providers()[0] == CPU else "cuda"
         self._turn: AbstractContextManager[object] = nullcontext() if self.device == "cpu" else threading.Lock()

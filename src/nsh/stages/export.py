@@ -1,4 +1,4 @@
-"""Export: the backbone's graph and the head of a pair -> encoder.onnx and parity.json.
+"""Export: the backbone's graph and the head of a pair -> encoder.onnx, with its reference profile, and parity.json.
 
 The encoder is held against torch on the first images of the gallery, which the split has shuffled, then the query's.
 """
@@ -17,6 +17,7 @@ from nsh.export.graph import save
 from nsh.export.heads import load_head
 from nsh.export.images import SplitImages
 from nsh.export.joined import SmallerEncoder, describe, join, make_smaller
+from nsh.export.reference import add_reference
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import PairFiles, Project
 from nsh.system.files import write_json
@@ -64,8 +65,10 @@ def export_encoder(
     made = None if smaller is None else make_smaller(joined, images, **smaller, **measured)
     if made is not None:
         report["quantisation"] = made.report
+    encoder = joined.encoder if made is None else made.encoder
+    add_reference(encoder, joined.head, embeddings=embeddings, images=images, **measured)
     write_json(files.parity, parity.settle(report))
-    save(joined.encoder if made is None else made.encoder, files.encoder)
+    save(encoder, files.encoder)
     print(f"{files.model}: {parity.tell(report)}")
     return made
 

@@ -52,6 +52,7 @@ def _describe(encoder: "Encoder", path: Path) -> dict[str, Any]:
     return {
         **fields,
         "embedding": encoder.dim,
+        "reference_images": encoder.reference.held_out.images if encoder.reference else None,
         "provenance": provenance,
         "file_bytes": path.stat().st_size,
         "sha256": sha256_file(path),
@@ -83,9 +84,20 @@ def _sections(encoder: "Encoder", path: Path) -> dict[str, dict[str, str]]:
             "network": f"{contract.backbone} ({contract.weights}), embedding of {encoder.dim}",
             "trained": f"{contract.method} on {contract.data_set}, split {contract.split_sha256[:12]}",
             "exported": f"by code {contract.source_sha256[:12]}, {contract.libraries}",
+            "monitored": _describe_reference(encoder),
             "file": f"{path.stat().st_size / 1e6:.1f} MB, sha256 {sha256_file(path)}",
         },
         "here": {
             "runs on": f"onnxruntime {onnxruntime.__version__}, {' and '.join(devices)}, {encoder.threads} core(s)",
         },
     }
+
+
+def _describe_reference(encoder: "Encoder") -> str:
+    if encoder.reference is None:
+        return "not: the file has no reference profile"
+    held_out = encoder.reference.held_out
+    return (
+        f"against {held_out.images:,} held-out images, {held_out.mean_distance:.1f} bits from their nearest anchor on "
+        f"average, {held_out.empty_balls:.0%} further than 2"
+    )

@@ -83,6 +83,7 @@ async def _find_query(request: Request, service: Service) -> tuple[NDArray[np.ui
         (outcome,) = await service.batcher.encode([uploads[0].content])
         if isinstance(outcome, UnreadableImage):
             raise Problem("unreadable-image", str(outcome))
+        service.drift.observe(outcome.code)
         return outcome.code, outcome.logit
     query = answers.parse(schemas.Query, await request.body())
     if [query.code, query.id, query.logits].count(None) != 2:

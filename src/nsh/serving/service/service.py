@@ -10,6 +10,7 @@ import numpy as np
 
 from nsh.serving.encoder import Encoder
 from nsh.serving.service.batching import Batcher
+from nsh.serving.service.drift import DriftMonitor
 from nsh.serving.service.images import ImageEncoder, resolve_inside, thumbnail
 from nsh.serving.service.library import Library
 from nsh.serving.service.logs import log
@@ -34,6 +35,7 @@ class Service:
         self.metrics = Metrics()
         self.encoder = Encoder(settings.model, threads=1, device=settings.device, max_pixels=settings.max_pixels)
         self.library = Library(settings.index, self.encoder, self.metrics)
+        self.drift = DriftMonitor(self.encoder.reference, self.metrics)
         size = self.encoder.contract.image_size
         self.encoder.run(np.zeros((1, size, size, 3), np.uint8))  # the first run is slow, so no client waits for it
         encode = ImageEncoder(self.encoder, bits=self.library.bits, metrics=self.metrics)
