@@ -179,14 +179,26 @@ def read_params(path: Path = Path("params.yaml")) -> Params:
         ConfigError: the file cannot be read, is no YAML, or breaks a rule; every broken rule is named by its key.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
-    return _check(values, source=str(path))
+    return parse_params(text, source=str(path))
+
+
+def parse_params(text: str, *, source: str) -> Params:
+    """Check the text of params.yaml; `source` names it in messages.
+
+    Raises:
+        ConfigError: it is no YAML, or breaks a rule.
+    """
+    try:
+        return _check(yaml.safe_load(text), source=source)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not valid YAML: {error}") from error
 
 
 def change(params: Params, changes: Mapping[str, Any]) -> Params:

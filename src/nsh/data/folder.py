@@ -8,6 +8,7 @@
 What is left out, and counted, is written in `nsh.data.tree`. It does not decode images and knows no model.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -40,12 +41,7 @@ def fetch(
         ConfigError: a glob of `exclude` is none.
         DataError: `root` is no folder or has no image, or the file of labels is not usable.
     """
-    found, ignored = tree.scan(root, exclude=exclude)
-    if not found:
-        raise DataError(
-            f"{root} has no image ({describe(ignored)}): put images there or set dataset.root; "
-            f"image files end in {' '.join(SUFFIXES)}"
-        )
+    found, ignored = find_images(root, exclude=exclude)
     table = read_labels(root, labels, found) if is_table(labels) else None
     entries = (_describe(root, path, table) for path in progress(found, desc="hashing images", total=len(found)))
     header: dict[str, Any] = {"ignored": dict(sorted(ignored.items()))}
@@ -55,6 +51,22 @@ def fetch(
     say(f"{raw.name}: {len(found)} images in {root}; {describe(ignored)}")
     if table:
         say(f"{labels}: {table.said}; images without one are left out")
+
+
+def find_images(root: Path, *, exclude: Sequence[str]) -> tuple[list[str], Counter[str]]:
+    """`nsh.data.tree.scan`, of a folder that must have an image.
+
+    Raises:
+        ConfigError: a glob of `exclude` is none.
+        DataError: `root` is no folder, or has no image.
+    """
+    found, ignored = tree.scan(root, exclude=exclude)
+    if not found:
+        raise DataError(
+            f"{root} has no image ({describe(ignored)}): put images there or set dataset.root; "
+            f"image files end in {' '.join(SUFFIXES)}"
+        )
+    return found, ignored
 
 
 class FolderImages(inventory.InventoryImages):
@@ -114,5 +126,5 @@ def _check_labelled(paths: list[str], below: list[tuple[str, ...]], root: Path) 
     if loose:
         raise DataError(
             f"{len(loose)} of {len(paths)} images under {root} lie in no class folder (the first is {loose[0]!r}): "
-            "move each into a folder named as its class, or set dataset.labels to none or a file of labels"
+            "move each into a folder named as its class, or set dataset.labels: none, or the name of a file of labels"
         )

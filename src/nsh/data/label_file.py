@@ -92,9 +92,7 @@ def _text(value: Any, row: Row) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError(
-            f"{row.where}: found the label {value!r}, wanted are texts or whole numbers: mend it"
-        )
+        raise DataError(f"{row.where}: found the label {value!r}, wanted are texts or whole numbers: mend it")
     return str(value)
 
 
