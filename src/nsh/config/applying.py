@@ -34,8 +34,8 @@ def read_committed() -> str:
     if not _can_be_had_again(PARAMS.read_bytes().decode(errors="replace"), committed):
         raise ConfigError(
             f"{PARAMS} has changes of your own: commit them, keep them with `cp {PARAMS} params/<name>.yaml`, or drop "
-            f"them with `git checkout HEAD -- {PARAMS}` (those of `dvc exp run -S` stay in `dvc exp show`); then run the "
-            "same command again"
+            f"them with `git checkout HEAD -- {PARAMS}` (those of `dvc exp run -S` stay in `dvc exp show`); then run "
+            "the same command again"
         )
     return committed
 

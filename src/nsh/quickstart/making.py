@@ -19,11 +19,18 @@ from nsh.core.identity import identity_of_file
 from nsh.project.paths import Project
 from nsh.quickstart.preparation import Plan
 from nsh.quickstart.steps import Steps
+from nsh.serving.commands.health import DEFAULT_HOST
 from nsh.system.files import read_json, sha256_bytes, write_json
 
 
 class SearchPage:
-    """The search page of one folder of photos."""
+    """The search page of one folder of photos.
+
+    Attributes:
+        encoder: its file.
+        codes: the folder of the photos' codes.
+        index: the folder of their index.
+    """
 
     def __init__(self, plan: Plan, steps: Steps, *, project: Project) -> None:
         """Take what is to be made, what runs commands, and where."""
@@ -48,8 +55,8 @@ class SearchPage:
 
     def serve_words(self, port: int) -> tuple[str, ...]:
         """The words of `nsh` that serve the page."""
-        place = f"--model={self.encoder}", f"--index={self.index}", f"--images={self._plan.root}"
-        return ("serve", *place, f"--port={port}")
+        files = f"--model={self.encoder}", f"--index={self.index}", f"--images={self._plan.root}"
+        return ("serve", *files, f"--host={DEFAULT_HOST}", f"--port={port}")
 
     def _set_params(self) -> None:
         """What was learned with other parameters counts no more, before these are written."""
@@ -97,6 +104,7 @@ How to change it:
   learn from added photos too              `dvc repro`, then the same command again
   bits, method, size, labels               edit params/own-folder.yaml, then the same command again
   compare methods, and get a report        `make repro`, then open reports/results.md
+  where the time of `dvc repro` went       `nsh times`
   back to this repository's own results    `make repro PROFILE=default`"""
 
 

@@ -61,7 +61,7 @@ def _check_project(photos: Path) -> None:
     lacking = [name for name in ("dvc", "torch", "onnxruntime") if find_spec(name) is None]
     if lacking:
         raise ConfigError(
-            f"this command trains, and needs {', '.join(lacking)}: run `make setup`, or use .venv/bin/nsh"
+            f"this command trains, and needs {', '.join(lacking)}: run `make setup`, then .venv/bin/nsh quickstart"
         )
     if Path().resolve().is_relative_to(photos.resolve()):
         raise DataError(f"{photos} holds this project itself: name a folder that holds photos alone")
