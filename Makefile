@@ -49,6 +49,10 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh times
 	nsh committed
 
+.PHONY: quickstart
+quickstart: setup  ## From a folder of photos to a search page: make quickstart PHOTOS=~/photos (see nsh quickstart --help)
+	nsh quickstart "$(PHOTOS)" $(if $(PORT),--port $(PORT))
+
 # Tests wait for processes and share two cores, so each has one thread.
 IN_PAIRS = -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PAIRS)

@@ -17,7 +17,7 @@ from nsh.terminal import say, show_progress, take_no_arguments
 def main() -> None:
     """Fetch the backbone's weights, which are smaller and more often misspelt, then the data set."""
     params, project = read_params(), Project()
-    backbone, data_set = params.backbone, params.dataset.model_dump(exclude={"labels"})
+    backbone, data_set = params.backbone, params.dataset.model_dump()
     weights.fetch(backbone.name, backbone.weights, into=project.weights, progress=show_progress, say=say)
     registry.fetch(raw=project.raw, **data_set, progress=show_progress, say=say)
     shutil.rmtree(CACHE, ignore_errors=True)

@@ -13,6 +13,7 @@ import typer
 import typer.core
 
 from nsh.errors import ConfigError
+from nsh.quickstart.command import quickstart
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
 from nsh.serving.commands.health import health
@@ -52,6 +53,7 @@ registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list the
 app.add_typer(params, name="params")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
+app.command("quickstart")(quickstart)
 app.command("info")(info)
 app.command("encode")(encode)
 app.add_typer(index, name="index")

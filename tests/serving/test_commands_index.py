@@ -180,3 +180,16 @@ def test_ids_may_come_with_line_ends_of_windows(tmp_path, codes):
     nsh("build", codes, "--index", tmp_path / "index")
     removed = nsh("remove", "-", "--index", tmp_path / "index", stdin="cats/0.jpg\r\ncats/1.jpg\r\n")
     assert removed.returncode == 0, removed.stderr
+
+
+def test_update_makes_an_index_and_follows_the_codes(tmp_path, codes):
+    made = nsh("update", codes, "--index", tmp_path / "index")
+    assert made.stdout == f"{tmp_path / 'index'}: 40 added, 0 updated, 0 removed, 40 there now\n"
+    less = write_codes(tmp_path / "less", ["cats/0.jpg", "dogs/1.jpg"], seed=3)
+    changed = nsh("update", less, "--index", tmp_path / "index", "--json")
+    assert json.loads(changed.stdout) == {"added": 1, "updated": 1, "removed": 39, "items": 2}
+    other = write_codes(tmp_path / "other", ["cats/0.jpg"], encoder="b" * 64)
+    refused = nsh("update", other, "--index", tmp_path / "index")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert nsh("update", less, other, "--index", tmp_path / "new").returncode == 2
+    assert not (tmp_path / "new").exists()

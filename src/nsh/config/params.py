@@ -10,8 +10,10 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from nsh.config.block import Block, Place
 from nsh.config.declarations import declared_data_sets
 from nsh.config.methods import Methods
+from nsh.core.tables import is_table
 from nsh.errors import ConfigError
 from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Whole
+from nsh.system.files import expand_home
 
 
 def _one_of(names: Collection[str]) -> AfterValidator:
@@ -41,13 +43,25 @@ class Matrix(Block):
     bits: Annotated[list[Bits], Field(min_length=1), AfterValidator(_are_different)]
 
 
+def _is_kind_of_labels(labels: str) -> str:
+    if labels not in ("folder", "none") and not is_table(labels):
+        raise ValueError(f"found {labels}, allowed are folder, none, or a file below dataset.root (.csv, .jsonl)")
+    return expand_home(labels)
+
+
 class DataSet(Block):
-    """The images, and whether their folders name their classes."""
+    """The images, and whether their folders or a file name their classes."""
 
     name: DataSetName
     root: Place
     exclude: list[str]
-    labels: Literal["folder", "none"]
+    labels: Annotated[str, AfterValidator(_is_kind_of_labels)]
+
+    @model_validator(mode="after")
+    def _only_a_folder_has_a_file_of_labels(self) -> "DataSet":
+        if self.name != "folder" and is_table(self.labels):
+            raise ValueError(f"labels: found {self.labels}, a file is for name: folder; {self.name} has its own labels")
+        return self
 
 
 class Split(Block):
@@ -165,14 +179,26 @@ def read_params(path: Path = Path("params.yaml")) -> Params:
         ConfigError: the file cannot be read, is no YAML, or breaks a rule; every broken rule is named by its key.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path} is not here: run the command in the project's folder") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
-    return _check(values, source=str(path))
+    return parse_params(text, source=str(path))
+
+
+def parse_params(text: str, *, source: str) -> Params:
+    """Check the text of params.yaml; `source` names it in messages.
+
+    Raises:
+        ConfigError: it is no YAML, or breaks a rule.
+    """
+    try:
+        return _check(yaml.safe_load(text), source=source)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not valid YAML: {error}") from error
 
 
 def change(params: Params, changes: Mapping[str, Any]) -> Params:

@@ -65,6 +65,28 @@ def match(names: Iterable[str], ids: Sequence[str]) -> Matches:
     return Matches(found, unmatched)
 
 
+def describe_matches(ids: int, without: Sequence[str], unmatched: Sequence[str], *, of: str, have: str) -> str:
+    """How many ids a table has something for, and how many of its lines name none, with examples of both.
+
+    Args:
+        ids: how many there are.
+        without: those of them that no line names.
+        unmatched: names in the table that are none of them.
+        of: what an id stands for.
+        have: what a line gives it.
+
+    Examples:
+        >>> describe_matches(3, ["c.jpg"], ["d.jpg"], of="image", have="a label")
+        "2 of 3 images have a label (not 'c.jpg'); 1 lines name no image ('d.jpg')"
+    """
+    text = f"{ids - len(without)} of {ids} {of}s have {have}"
+    if without:
+        text += f" (not {listed(without)})"
+    if unmatched:
+        text += f"; {len(unmatched)} lines name no {of} ({listed(unmatched)})"
+    return text
+
+
 def read_list(content: bytes) -> list[str]:
     r"""The names in a list, one a line, or each followed by a zero byte as from `find -print0`, without empty ones.
 

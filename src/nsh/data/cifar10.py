@@ -40,6 +40,7 @@ def fetch(
     cache: Path,
     progress: Progress,
     say: Callable[[str], None],
+    **_: Any,
 ) -> None:
     """Fetch CIFAR-10 into the folder `raw`, completely or not at all.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from nsh.core.tables import is_table
 from nsh.data import cifar10, coco, fashion_mnist, folder, nuswide
 from nsh.data.imageset import ImageSet
 from nsh.errors import ConfigError
@@ -59,6 +60,7 @@ def fetch(
     raw: Path,
     root: Path,
     exclude: Sequence[str] = (),
+    labels: str = "none",
     progress: Progress = no_progress,
     say: Callable[[str], None] = print,
     cache: Path = CACHE,
@@ -71,6 +73,7 @@ def fetch(
         root: the user's own images (folder, or cifar10 as a tree), or files fetched by hand, which the larger sets
             need (nuswide, coco).
         exclude: globs of what is left out of `root`, see `nsh.core.image_files.Exclude`.
+        labels: as `open_images` takes them; a folder's are read here if a file has them.
         progress: shows what arrives.
         say: gets one line for each source tried.
         cache: where a cut download is kept.
@@ -80,7 +83,8 @@ def fetch(
         DataError: nothing usable in `root`, or (DownloadError) nothing could be fetched.
     """
     data_set = _find(name)
-    data_set.fetch(raw=raw / name, root=root, exclude=exclude, progress=progress, say=say, cache=cache)
+    given = {"root": root, "exclude": exclude, "labels": labels}
+    data_set.fetch(raw=raw / name, **given, progress=progress, say=say, cache=cache)
 
 
 def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
@@ -91,14 +95,16 @@ def open_images(name: str, *, raw: Path, root: Path, labels: str) -> ImageSet:
         raw: the folder that was given to `fetch`.
         root: the root that was given to `fetch`.
         labels: "folder": the classes of the data set, which of a tree are its first folder level; "none": as if
-            nothing were labelled, whatever the data set.
+            nothing were labelled, whatever the data set; of a folder also a file below `root`, `nsh.data.label_file`.
 
     Raises:
         ConfigError: no such data set or kind of labels.
         DataError: it was not fetched, is damaged, or is not labelled though labels are asked for.
     """
-    if labels not in ("folder", "none"):
-        raise ConfigError(f"dataset.labels: found {labels!r}, allowed are folder and none")
+    if labels not in ("folder", "none") and not (name == "folder" and is_table(labels)):
+        raise ConfigError(
+            f"dataset.labels: found {labels!r}, allowed are folder and none; of name: folder also a file (.csv, .jsonl)"
+        )
     images = _find(name).open_images(raw=raw / name, root=root, labels=labels)
     if labels == "none":
         images.classes, images.labels = None, None

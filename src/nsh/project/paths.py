@@ -124,6 +124,11 @@ class Project:
         """The folder of the table and the pictures."""
         return self.folder / "reports"
 
+    @property
+    def search(self) -> Path:
+        """The folder that `nsh quickstart` fills: a code of every photo, their index, and what these were made by."""
+        return self.folder / "search"
+
     def cache(self, stage: str) -> Path:
         """A stage's folder for files that are no outputs."""
         return self.folder / CACHE / stage

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nsh.serving.commands.index_export import Folder, export
+from nsh.serving.commands.index_update import update
 
 if TYPE_CHECKING:
     from nsh.core.manifest import Codes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 index = typer.Typer(no_args_is_help=True, help="An index of codes: build, change, inspect or export it.")
 index.command("export")(export)
+index.command("update")(update)
 
 Anywhere = Annotated[
     str,
@@ -49,12 +51,13 @@ def build(
     nsh index build codes --index short-index --bits 32
     """
     from nsh.errors import CodesError
+    from nsh.serving.commands.codes import read_codes_of_one_encoder
     from nsh.serving.index import Index
     from nsh.system.folders import atomic_folder, is_empty
 
     if folder.exists() and not (folder.is_dir() and is_empty(folder)):
         raise CodesError(f"{folder} is not empty: name a new folder, or add to the index there with `nsh index add`")
-    sources = _read(codes)
+    sources = read_codes_of_one_encoder(codes)
     header = sources[0].header
     with atomic_folder(folder) as partial:
         made = Index.create(partial, bits=bits or header["bits"], encoder_identity=header["encoder_identity"])
@@ -72,10 +75,11 @@ def add(codes: Sources, folder: Anywhere, metadata: Metadata = None, as_json: As
     Example:
     nsh index add more-codes --index index
     """
+    from nsh.serving.commands.codes import read_codes_of_one_encoder
     from nsh.serving.engines.opening import open_engine
 
     changed = open_engine(folder)
-    sources = _read(codes)
+    sources = read_codes_of_one_encoder(codes)
     added, joined = _add(changed, sources, metadata=metadata)
     given = sum(len(source.ids) for source in sources)
     if as_json:
@@ -168,18 +172,6 @@ def upgrade(
     identity = identity_of_file(path.read_bytes(), name=str(path))
     convert(folder, encoder_sha256=sha256_file(path), encoder_identity=identity)
     _print(Index.open(folder, readonly=True), as_json=as_json)
-
-
-def _read(folders: list[Path]) -> "list[Codes]":
-    from nsh.core.manifest import read_codes
-    from nsh.errors import CodesError
-
-    sources = [read_codes(folder) for folder in folders]
-    digests = {source.header["encoder_identity"]: folder for source, folder in zip(sources, folders, strict=True)}
-    if len(digests) > 1:
-        found = ", ".join(f"{folder}: {digest[:12]}" for digest, folder in digests.items())
-        raise CodesError(f"found codes of several encoders ({found}): an index holds those of one")
-    return sources
 
 
 def _add(to: "Engine", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":

@@ -1,11 +1,11 @@
 """Metadata of items from a CSV file. Knows nothing of the index."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsh.core.names import Matches, listed, match
+from nsh.core.names import Matches, describe_matches, listed, match
+from nsh.core.tables import read_csv
 from nsh.errors import DataError
 
 KEY = "id"
@@ -23,13 +23,7 @@ class MatchedMetadata:
 
     def describe(self) -> str:
         """How many items have a line, and how many lines an item, with examples of those that do not match."""
-        there = len(self.items) - len(self.without_line)
-        text = f"{there} of {len(self.items)} items have a line"
-        if self.without_line:
-            text += f" (not {listed(self.without_line)})"
-        if self.unmatched:
-            text += f"; {len(self.unmatched)} lines name no item ({listed(self.unmatched)})"
-        return text
+        return describe_matches(len(self.items), self.without_line, self.unmatched, of="item", have="a line")
 
 
 def read_metadata(path: Path, ids: Sequence[str]) -> MatchedMetadata:
@@ -56,35 +50,12 @@ def read_metadata(path: Path, ids: Sequence[str]) -> MatchedMetadata:
 def _read_lines(path: Path) -> dict[str, Cells]:
     """The cells of each name in the file."""
     lines: dict[str, Cells] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-            _check_columns(path, reader.fieldnames)
-            for line in reader:
-                _take(lines, line, where=f"{path}, line {reader.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a CSV file in UTF-8 ({error})") from error
+    for row in read_csv(path, needed=[(KEY,)]):
+        name = row.cells.pop(KEY)
+        if name in lines:
+            raise DataError(f"{row.where} names {name!r} again: keep one line for each id")
+        lines[name] = {column: value for column, value in row.cells.items() if value}
     return lines
-
-
-def _check_columns(path: Path, names: Sequence[str]) -> None:
-    if KEY not in names:
-        found = ", ".join(names) or "nothing"
-        raise DataError(f"{path} has no column {KEY!r} (found {found}): its first line must name the columns")
-    if len(set(names)) < len(names):
-        raise DataError(f"{path} has two columns of one name (found {', '.join(names)}): give each its own")
-
-
-def _take(lines: dict[str, Cells], line: dict[str, str], *, where: str) -> None:
-    if None in line or None in line.values():
-        raise DataError(f"{where} has another number of cells than the first line: mend it")
-    if not any(line.values()):  # spreadsheets write empty rows below the last one
-        return
-    name = line.pop(KEY)
-    if name in lines:
-        raise DataError(f"{where} names {name!r} again: keep one line for each id")
-    lines[name] = {column: value for column, value in line.items() if value}
 
 
 def _turn(matches: Matches, path: Path) -> dict[str, str]:

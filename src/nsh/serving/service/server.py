@@ -53,7 +53,7 @@ def run(settings: Settings, *, host: str, port: int, address_file: Path | None =
         NshError: encoder or index cannot be opened, or do not belong together.
     """
     service = Service(settings)
-    _check_address(host, port)
+    check_address(host, port)
     start_logs()
     for stop in (signal.SIGTERM, signal.SIGINT):  # uvicorn handles them while it runs and raises them again after
         signal.signal(stop, signal.SIG_IGN)
@@ -83,7 +83,7 @@ def configure(service: Service, *, host: str, port: int) -> uvicorn.Config:
     )
 
 
-def _check_address(host: str, port: int) -> None:
+def check_address(host: str, port: int) -> None:
     """Listen for a moment at the server's address, because uvicorn reports an error only after its start.
 
     Raises:
