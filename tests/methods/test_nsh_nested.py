@@ -25,7 +25,7 @@ PARAMETERS = {
     "queue": 25,
     "sorting": 0.5,
     "temperature": 0.3,
-    "neighbours": 5,
+    "neighbours": 0.08,  # of 60 images: 5
     "directions": 6,
     "hidden": 16,
 }

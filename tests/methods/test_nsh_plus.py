@@ -21,13 +21,13 @@ PARAMETERS = {
     "batch": 10,
     "learning_rate": 1e-3,
     "m": 3,
-    "tau_s": 0.1,
+    "tau_s": 0.8,  # of 8 bits: 0.1 of the affinity
     "tau_c": 0.2,
     "d_z": 4,
     "queue": 25,
     "sorting": 0.5,
     "temperature": 0.3,
-    "neighbours": 5,
+    "neighbours": 0.08,  # of 60 images: 5
     "directions": 6,
     "hidden": 16,
 }

@@ -71,7 +71,7 @@ def test_what_has_arrived_is_kept_until_the_stage_is_done(project: Path) -> None
 
 def test_misspelt_weights_stop_it_before_anything_is_fetched(project: Path) -> None:
     set_params(backbone={"weights": "IMAGENET"})
-    with pytest.raises(ConfigError, match=r"backbone.weights: found 'IMAGENET', allowed for tf_efficientnet_lite2 are pypi, timm, none"):
+    with pytest.raises(ConfigError, match=r"found 'IMAGENET', allowed for tf_efficientnet_lite2 are pypi, timm, none"):
         run()
     assert not files()
 

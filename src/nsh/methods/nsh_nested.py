@@ -5,10 +5,7 @@ From Kusupati et al., "Matryoshka Representation Learning", NeurIPS 2022: one lo
 entries of one representation, all of equal weight. So one training gives codes of every length, and one index of the
 longest codes can be searched by fewer bits.
 
-New here:
-
-- Both losses are means over all lengths; the lists of a length are sorted by its bits alone.
-- The softsort temperature is in Hamming steps, so that it means the same at every length: tau_s / bits on the affinity.
+New here: both losses are means over all lengths; the lists of a length are sorted by its bits alone.
 """
 
 from collections.abc import Sequence
@@ -19,7 +16,7 @@ from torch import Tensor
 
 from nsh.objectives.heads.whitened import WhitenedHead
 from nsh.objectives.sorting.among_neighbours import NeighbourMethod, NeighbourObjective
-from nsh.ranges import Count, Positive, Several, Weight
+from nsh.ranges import Count, Positive, PositiveShare, Several, Weight
 
 
 class NestedObjective(NeighbourObjective):
@@ -33,10 +30,6 @@ class NestedObjective(NeighbourObjective):
         contrast, sorted_nce = (torch.stack(terms).mean() for terms in zip(*found, strict=True))
         return contrast, sorted_nce
 
-    def tau_s(self, bits: int) -> float:
-        """The softsort temperature, on the affinity in [0, 1] of codes of `bits` bits."""
-        return self.loss.tau_s / bits
-
 
 @dataclass(frozen=True, kw_only=True)
 class NshNested(NeighbourMethod):
@@ -46,13 +39,13 @@ class NshNested(NeighbourMethod):
     batch: Several = 128
     learning_rate: Positive = 2e-3
     m: Count = 10  # positives at the head of the sorted list, 1 <= m < batch
-    tau_s: Positive = 2.0  # softsort temperature in Hamming steps
+    tau_s: Positive = 2.0  # softsort temperature in Hamming steps: 2 / bits on the affinity in [0, 1]
     tau_c: Positive = 0.2  # contrastive temperature of SortedNCE
     d_z: Count = 16  # length of the latent vector: the first of the directions
     queue: Count = 256  # codes and latents of earlier steps, behind the batch in the sorted list
     sorting: Weight = 1.0  # weight of SortedNCE
     temperature: Positive = 0.3  # of NT-Xent on the codes
-    neighbours: Count = 60  # of each image, one of which is its positive in a step
+    neighbours: PositiveShare = 0.0075  # share of the images that are neighbours of one, its positives
     directions: Count = 128  # of the whitened embedding
     hidden: Count = 512  # length of the hidden layer
 

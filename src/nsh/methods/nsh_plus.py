@@ -19,6 +19,8 @@ New here:
 - Lists are longer than a batch: a queue holds the codes and latents of former steps
   (`nsh.objectives.sorting.sorted_queue`).
 - The loss is symmetric: each side of a pair is the anchor once.
+- The softsort temperature is in Hamming steps: below one step a list of short codes is not sorted softly at all.
+- Neighbours are a share of the images, so that they mean the same in small and large sets.
 
 The objective is `nsh.objectives.sorting.among_neighbours`, which `nsh.methods.nsh_nested` shares.
 """
@@ -26,7 +28,7 @@ The objective is `nsh.objectives.sorting.among_neighbours`, which `nsh.methods.n
 from dataclasses import dataclass
 
 from nsh.objectives.sorting.among_neighbours import NeighbourMethod
-from nsh.ranges import Count, Positive, Several, Weight
+from nsh.ranges import Count, Positive, PositiveShare, Several, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +39,13 @@ class NshPlus(NeighbourMethod):
     batch: Several = 128
     learning_rate: Positive = 2e-3
     m: Count = 10  # positives at the head of the sorted list, 1 <= m < batch
-    tau_s: Positive = 0.05  # softsort temperature on the affinity in [0, 1]
+    tau_s: Positive = 2.0  # softsort temperature in Hamming steps: 2 / bits on the affinity in [0, 1]
     tau_c: Positive = 0.2  # contrastive temperature of SortedNCE
     d_z: Count = 16  # length of the latent vector: the first of the directions
     queue: Count = 256  # codes and latents of earlier steps, behind the batch in the sorted list
     sorting: Weight = 1.0  # weight of SortedNCE
     temperature: Positive = 0.3  # of NT-Xent on the codes
-    neighbours: Count = 60  # of each image, one of which is its positive in a step
+    neighbours: PositiveShare = 0.0075  # share of the images that are neighbours of one, its positives
     directions: Count = 128  # of the whitened embedding
     hidden: Count = 512  # length of the hidden layer
 

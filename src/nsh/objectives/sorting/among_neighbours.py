@@ -3,6 +3,7 @@
 `nsh.methods.nsh_plus` describes what this adds to NSH (Yu et al., "Learning to Hash Naturally Sorts", IJCAI 2022).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -97,13 +98,9 @@ class NeighbourObjective(Objective):
     def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
         """SortedNCE of the queries' lists, codes [n, bits], over codes and latents of the batch and of the queue."""
         bits, (codes, latents) = queries.shape[1], self.queue.after(*batch)
-        scores, tau_s = affinity(queries, codes[:, :bits]), self.tau_s(bits)
+        scores, tau_s = affinity(queries, codes), self.loss.tau_s / bits  # a step is 1 / bits of the affinity
         cosines, ranks = level_cosines(scores, latents, anchors, tau_s=tau_s, most=bits + 1)
         return level_nce(cosines, ranks, m=self.loss.m, tau_c=self.loss.tau_c)
-
-    def tau_s(self, bits: int) -> float:
-        """The softsort temperature, on the affinity in [0, 1] of codes of `bits` bits."""
-        return self.loss.tau_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +114,7 @@ class NeighbourMethod(GradientMethod):
     queue: int
     sorting: float
     temperature: float
-    neighbours: int
+    neighbours: float
     directions: int
     hidden: int
 
@@ -139,7 +136,8 @@ class NeighbourMethod(GradientMethod):
 
     def build(self, head: StandardisedHead, data: TrainingData, *, seed: int) -> Objective:
         """The objective around `head`, with neighbours found in its whitened embeddings."""
-        neighbours = find_neighbours(head, data, count=self.neighbours)
+        count = math.ceil(self.neighbours * len(data.features))
+        neighbours = find_neighbours(head, data, count=count)
         return self.minimised(head, self, views=data.views, neighbours=neighbours, seed=seed)
 
 

@@ -30,9 +30,12 @@ class Queue(Counter):
         self.register_buffer("latents", torch.zeros(length, d_z))
 
     def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue."""
+        """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue.
+
+        Of the codes in the queue as many of the first bits are taken as the given ones have.
+        """
         filled = min(self.count, len(self.codes))
-        return torch.cat([codes, self.codes[:filled]]), torch.cat([latents, self.latents[:filled]])
+        return torch.cat([codes, self.codes[:filled, : codes.shape[1]]]), torch.cat([latents, self.latents[:filled]])
 
     @torch.no_grad()
     def put(self, codes: Tensor, latents: Tensor) -> None:
