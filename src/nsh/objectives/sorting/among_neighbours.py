@@ -97,7 +97,7 @@ class NeighbourObjective(Objective):
     def sort(self, queries: Tensor, batch: tuple[Tensor, Tensor], anchors: Tensor) -> Tensor:
         """SortedNCE of the queries' lists, codes [n, bits], over codes and latents of the batch and of the queue."""
         bits, (codes, latents) = queries.shape[1], self.queue.after(*batch)
-        scores, tau_s = affinity(queries, codes[:, :bits]), self.tau_s(bits)
+        scores, tau_s = affinity(queries, codes), self.tau_s(bits)
         cosines, ranks = level_cosines(scores, latents, anchors, tau_s=tau_s, most=bits + 1)
         return level_nce(cosines, ranks, m=self.loss.m, tau_c=self.loss.tau_c)
 

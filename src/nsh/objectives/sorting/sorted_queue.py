@@ -30,9 +30,12 @@ class Queue(Counter):
         self.register_buffer("latents", torch.zeros(length, d_z))
 
     def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
-        """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue."""
-        filled = min(self.count, len(self.codes))
-        return torch.cat([codes, self.codes[:filled]]), torch.cat([latents, self.latents[:filled]])
+        """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue.
+
+        If the given codes are the first bits of codes, so are those that follow.
+        """
+        filled, bits = min(self.count, len(self.codes)), codes.shape[1]
+        return torch.cat([codes, self.codes[:filled, :bits]]), torch.cat([latents, self.latents[:filled]])
 
     @torch.no_grad()
     def put(self, codes: Tensor, latents: Tensor) -> None:
