@@ -32,10 +32,10 @@ class Queue(Counter):
     def after(self, codes: Tensor, latents: Tensor) -> tuple[Tensor, Tensor]:
         """The given codes and latents, float [n, bits] and [n, d_z], followed by those in the queue.
 
-        Of the codes in the queue as many of the first bits are taken as the given ones have.
+        If the given codes are the first bits of codes, so are those that follow.
         """
-        filled = min(self.count, len(self.codes))
-        return torch.cat([codes, self.codes[:filled, : codes.shape[1]]]), torch.cat([latents, self.latents[:filled]])
+        filled, bits = min(self.count, len(self.codes)), codes.shape[1]
+        return torch.cat([codes, self.codes[:filled, :bits]]), torch.cat([latents, self.latents[:filled]])
 
     @torch.no_grad()
     def put(self, codes: Tensor, latents: Tensor) -> None:
