@@ -131,6 +131,12 @@ class Evaluate(Block):
     k: Count
 
 
+class Registry(Block):
+    """How versions of registered encoders compete."""
+
+    trial: Truth
+
+
 class Params(Block):
     """All of params.yaml."""
 
@@ -145,6 +151,7 @@ class Params(Block):
     export: Export
     encode: Encode
     evaluate: Evaluate
+    registry: Registry
 
     @model_validator(mode="after")
     def _methods_in_use_are_written(self) -> "Params":

@@ -10,7 +10,7 @@ from nsh.core.identity import read_contract
 from nsh.errors import CodesError, TrackingError
 from nsh.project.paths import Pair, Project
 from nsh.project.results import HISTORY, Measured, list_tables, read_measured
-from nsh.system.files import read_json, sha256_file
+from nsh.system.files import read_json, sha256_file, sha256_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,12 @@ class Results:
     def nonfinite(self) -> list[str]:
         """Names of the metrics that are NaN or infinite."""
         return [name for name, value in self.metrics.items() if not math.isfinite(value)]
+
+    @property
+    def protocol_sha256(self) -> str:
+        """Digest of how the figures were measured: equal for encoders that were measured alike."""
+        own = ("method", "bits", "encoder_identity")
+        return sha256_json({name: value for name, value in self.measured.protocol.items() if name not in own})
 
     @property
     def precision_at_k(self) -> list[tuple[int, float]]:
