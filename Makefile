@@ -49,6 +49,11 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh times
 	nsh committed
 
+AGAINST ?= main
+.PHONY: report
+report: setup  ## Write report.md: the present results beside those of a revision, AGAINST=<revision>, by default main
+	nsh report --against $(AGAINST) --out report.md
+
 # Tests wait for processes and share two cores, so each has one thread.
 IN_PAIRS = -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PAIRS)

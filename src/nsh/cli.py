@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from nsh.commands.registry import registry
+from nsh.commands.report import report
 from nsh.errors import ConfigError
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
@@ -56,6 +57,7 @@ app.command("search")(search)
 app.command("duplicates")(duplicates)
 app.command("serve")(serve)
 app.command("health")(health)
+app.command("report")(report)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {

@@ -55,9 +55,14 @@ def real_pictures() -> None:
 
 @pytest.fixture(autouse=True)
 def small_pictures(request, monkeypatch) -> None:
-    """An empty picture in the place of a pair's four, which take longer than the rest of a record."""
+    """Small pictures in every test that does not ask for real ones."""
     if "real_pictures" not in request.fixturenames:
-        monkeypatch.setattr(recording, "_draw_pair", lambda results: {"precision_recall.png": Figure(figsize=(1, 1))})
+        draw_small(monkeypatch)
+
+
+def draw_small(patch: pytest.MonkeyPatch) -> None:
+    """Make an empty picture in the place of a pair's four, which take longer than the rest of a record."""
+    patch.setattr(recording, "_draw_pair", lambda results: {"precision_recall.png": Figure(figsize=(1, 1))})
 
 
 @pytest.fixture

@@ -37,11 +37,11 @@ def describe(folder: Path, model: str) -> dict[str, Section]:
         version = find_version(client, model, default=(CHAMPION, CHALLENGER))
         name = str(version.name)
         results = [result for result in read_recorded(client, name) if result.version == str(version.version)]
-        runs = [client.get_run(result.run_id) for result in results[:1]]
+        newest = [(result, client.get_run(result.run_id)) for result in results[:1]]
         history, former = read_history(client, name), former_champions(client, name)
-    page = {"encoder": _encoder(version)}
-    for result, run in zip(results, runs, strict=False):
-        page |= {"data": _data(result, run), "code": _code(run), "training": _training(run)}
+    page = {"encoder": _encoder(version), "evaluation": {"run": UNKNOWN}}
+    for result, run in newest:
+        page |= {"evaluation": _evaluation(result, run), "code": _code(run), "training": _training(run)}
         page |= {"parameters": _parameters(run), "figures": _figures(run)}
     return page | {"champions": _champions(history, former)}
 
@@ -61,10 +61,11 @@ def _encoder(version: "ModelVersion") -> Section:
     }
 
 
-def _data(result: Recorded, run: "Run") -> Section:
+def _evaluation(result: Recorded, run: "Run") -> Section:
     images = ", ".join(f"{count} {part}" for part, count in result.counts.items())
     return {
-        "set": run.data.params.get("dataset.name", UNKNOWN),
+        "run": f"{run.info.run_name} ({run.info.run_id})",
+        "data set": run.data.params.get("dataset.name", UNKNOWN),
         "split": result.split_sha256 or UNKNOWN,
         "images": images or UNKNOWN,
         "trial": "yes" if result.trial else "no",
@@ -83,7 +84,6 @@ def _code(run: "Run") -> Section:
 def _training(run: "Run") -> Section:
     tags, seconds = run.data.tags, run.data.metrics.get(DURATION)
     return {
-        "run": f"{run.info.run_name} ({run.info.run_id})",
         "by": f"{tags.get('mlflow.user', UNKNOWN)}, {tags.get('mlflow.source.name', UNKNOWN)}",
         "started": _time(run.info.start_time),
         "seconds": UNKNOWN if seconds is None else f"{seconds:.1f}",
@@ -110,9 +110,10 @@ def _figures(run: "Run") -> Section:
 
 def _champions(history: Sequence[Promotion], former: Sequence[str]) -> Section:
     changes = {
-        change.at: f"version {change.version} after {change.before or 'none'}, by {change.by}: {change.gate}"
-        + (f"; promoted all the same: {change.reason}" if change.reason else "")
-        for change in history
+        f"{number}. {change.at}": f"version {change.version} after {change.before or 'none'}, by {change.by}: "
+        + change.gate
+        + f"; promoted all the same: {change.reason}" * bool(change.reason)
+        for number, change in enumerate(history, start=1)
     }
     return changes | {"former": ", ".join(reversed(former)) or "none"}
 

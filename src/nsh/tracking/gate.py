@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nsh.core.metrics import bootstrap_interval, paired_difference
 from nsh.project.results import read_columns
+from nsh.tracking.gain import measure_gain
 from nsh.tracking.recorded import Recorded, read_recorded
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def _describe(results: list[Recorded]) -> str:
 
 def _compare(client: "MlflowClient", first: Recorded, second: Recorded) -> Judgement:
     """Both have values."""
-    difference, spread = float(first.value or 0) - float(second.value or 0), ""
-    precisions = [_average_precision(client, result) for result in (first, second)]
-    if precisions[0].shape == precisions[1].shape and len(precisions[0]) > 1:
-        difference = paired_difference(*precisions).mean
-        low, high = bootstrap_interval(*precisions, seed=0)
-        spread = f" [{low:+.4f}, {high:+.4f}] on {len(precisions[0])} queries"
-    found = f"{first.figure} {difference:+.4f}{spread} against version {second.version}"
+    gain = measure_gain(_average_precision(client, first), _average_precision(client, second))
+    if gain is None:
+        difference = float(first.value or 0) - float(second.value or 0)
+        found = f"{first.figure} {difference:+.4f} against version {second.version}"
+    else:
+        difference = gain.mean
+        found = f"{first.figure} {gain} on {gain.queries} queries against version {second.version}"
     if difference < -MARGIN:
         return Judgement(False, f"{found}, {-MARGIN:+.4f} is allowed")
     return Judgement(True, found)

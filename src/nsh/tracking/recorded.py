@@ -20,7 +20,7 @@ VERSION = "model_version"  # tags of a run; the first is "name/version"
 SPLIT = "split_sha256"
 PROTOCOL = "protocol_sha256"
 TRIAL = "trial"
-FIGURES = (r"mAP_at_\d+", r"estimated_mAP_at_\d+")  # that versions are compared by; the second needs no labels
+FIGURES = (r"mAP_at_\d+", r"estimated_mAP_at_\d+")  # the second needs no labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,15 @@ def read_recorded(client: "MlflowClient", name: str = "") -> list[Recorded]:
     return [result for result in results if result.name == (name or result.name)]  # LIKE takes _ for any letter
 
 
+def headline(metrics: Mapping[str, float]) -> str:
+    """The name of the figure that encoders are compared by; "" without labels and estimate."""
+    return next((name for pattern in FIGURES for name in metrics if re.fullmatch(pattern, name)), "")
+
+
 def _read(run: "Run") -> Recorded:
     tags, metrics = run.data.tags, run.data.metrics
     name, _, version = tags[VERSION].rpartition("/")
-    names = [name for pattern in FIGURES for name in metrics if re.fullmatch(pattern, name)]
+    figure = headline(metrics)
     return Recorded(
         name=name,
         version=version,
@@ -94,8 +99,8 @@ def _read(run: "Run") -> Recorded:
         split_sha256=tags.get(SPLIT, ""),
         protocol=tags.get(PROTOCOL, ""),
         counts=_counts(run),
-        figure=names[0] if names else "",
-        value=float(metrics[names[0]]) if names else None,
+        figure=figure,
+        value=float(metrics[figure]) if figure else None,
         trial=tags.get(TRIAL) == "true",
     )
 

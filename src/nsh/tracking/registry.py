@@ -117,8 +117,8 @@ def find_version(client: "MlflowClient", model: str, *, default: Sequence[str] =
 
     reference = model.removeprefix("models:/")
     if default and not {"@", "/"} & set(reference):
-        aliases = {model.name: model.aliases for model in all_pages(client.search_registered_models)}
-        held = aliases.get(reference, {})
+        models = {registered.name: registered for registered in all_pages(client.search_registered_models)}
+        held = models[reference].aliases if reference in models else {}
         reference = f"{reference}@{next((alias for alias in default if alias in held), default[-1])}"
     name, alias, number = *reference.partition("@")[::2], ""
     if not alias:

@@ -38,8 +38,7 @@ class Results:
     @property
     def protocol_sha256(self) -> str:
         """Digest of how the figures were measured: equal for encoders that were measured alike."""
-        own = ("method", "bits", "encoder_identity")
-        return sha256_json({name: value for name, value in self.measured.protocol.items() if name not in own})
+        return sha256_json(shared_protocol(self.measured.protocol))
 
     @property
     def precision_at_k(self) -> list[tuple[int, float]]:
@@ -78,6 +77,11 @@ def read_results(folder: Path, pair: Pair) -> Results:
         files=files,
         curves=curves,
     )
+
+
+def shared_protocol(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a protocol that are equal for encoders that were measured alike."""
+    return {name: value for name, value in protocol.items() if name not in ("method", "bits", "encoder_identity")}
 
 
 def _identity_of(encoder: Path) -> str:
