@@ -53,6 +53,11 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 quickstart: setup  ## From a folder of photos to a search page: make quickstart PHOTOS=~/photos (see nsh quickstart --help)
 	nsh quickstart "$(PHOTOS)" $(if $(PORT),--port $(PORT))
 
+AGAINST ?= main
+.PHONY: report
+report: setup  ## Write report.md: the present results beside those of a revision, AGAINST=<revision>, by default main
+	nsh report --against $(AGAINST) --out report.md
+
 # Tests wait for processes and share two cores, so each has one thread.
 IN_PAIRS = -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PAIRS)

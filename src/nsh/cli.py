@@ -4,14 +4,14 @@ A subcommand imports its package when it runs, so that `nsh` starts fast, and in
 have. It parses arguments and prints; its package does the work.
 """
 
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 import typer.core
 
+from nsh.commands.registry import registry
+from nsh.commands.report import report
 from nsh.errors import ConfigError
 from nsh.quickstart.command import quickstart
 from nsh.serving.commands.duplicates import duplicates
@@ -49,7 +49,6 @@ app = typer.Typer(
 )
 params = typer.Typer(no_args_is_help=True, help="params.yaml.")
 track = typer.Typer(no_args_is_help=True, help="Runs in MLflow.")
-registry = typer.Typer(no_args_is_help=True, help="Registered encoders: list them, choose the champion.")
 app.add_typer(params, name="params")
 app.add_typer(track, name="track")
 app.add_typer(registry, name="registry")
@@ -62,6 +61,7 @@ app.command("duplicates")(duplicates)
 app.command("serve")(serve)
 app.command("health")(health)
 app.command("monitor")(monitor)
+app.command("report")(report)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {
@@ -151,67 +151,6 @@ def track_sync() -> None:
 
     for outcome in sync(PROJECT, read_params()):
         typer.echo(f"{outcome.key:<12} {outcome.done}{': ' if outcome.reason else ''}{outcome.reason}")
-
-
-@registry.command("list")
-def registry_list(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show every registered encoder: version, aliases, mAP, gates."""
-    from nsh.tracking import list_versions
-
-    versions = list_versions(PROJECT)
-    if as_json:
-        typer.echo(json.dumps([asdict(version) for version in versions], indent=2))
-        return
-    if not versions:
-        typer.echo(
-            "no encoder is registered: `make repro` registers what it measures, `nsh track sync` what is on disk"
-        )
-        return
-    width = max(len(version.name) for version in versions)
-    typer.echo(f"{'model':<{width}}  version  {'mAP':<18}  {'encoder':<12}  {'gates':<6}  aliases")
-    for version in versions:
-        figures = [(name.removeprefix("mAP_at_"), value) for name, value in version.tags.items() if "mAP_at_" in name]
-        best = ", ".join(f"{float(value):.4f} @{k}" for k, value in figures if k.isdecimal())  # not the re-ranked one
-        gates = "passed" if version.tags["gates"] == "passed" else "failed"
-        typer.echo(
-            f"{version.name:<{width}}  {version.version:>7}  {best or '-':<18}  "
-            f"{version.tags.get('encoder_identity', '-')[:12]:<12}  "
-            f"{gates:<6}  {', '.join(version.aliases) or '-'}"
-        )
-
-
-@registry.command("promote")
-def registry_promote(
-    model: Annotated[
-        str, typer.Argument(help="fashion-mnist-nsh-32 (its challenger), fashion-mnist-nsh-32/3 or name@alias")
-    ],
-) -> None:
-    """Make an encoder the champion of its model. No other command sets this alias."""
-    from nsh.tracking import promote
-
-    change = promote(PROJECT, model)
-    if change.before == change.version:
-        typer.echo(f"{change.name}: version {change.version} was champion already")
-        return
-    before = f"before: version {change.before}" if change.before else "it had none before"
-    typer.echo(f"{change.name}: champion is now version {change.version} ({before})")
-
-
-@registry.command("pull")
-def registry_pull(
-    model: Annotated[str, typer.Argument(help="name@alias or name/version, as `nsh registry list` shows them")],
-    out: Annotated[Path, typer.Option(help="File to write; an existing file is replaced atomically.")],
-) -> None:
-    """Download an encoder file from the registry, and check its digest.
-
-    For example:
-
-        nsh registry pull fashion-mnist-nsh-32@champion --out encoder.onnx
-    """
-    from nsh.system.files import sha256_file
-
-    path = _from_registry(model, out)
-    typer.echo(f"{path}: sha256 {sha256_file(path)}")
 
 
 def main() -> None:

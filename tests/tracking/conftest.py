@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nsh.config import Params, read_params
 from nsh.core.contract import METADATA_KEY, EncoderContract
 from nsh.core.identity import identity_of
-from nsh.system.files import write_json, write_text
+from nsh.system.files import read_json, write_json, write_text
 from nsh.tracking import recording
 
 SIZE = 8
@@ -42,6 +42,7 @@ methods:
 export: {precision: fp32, calibration: 4, max_mAP_drop: 0.01, warn_bit_flips: 0.05}
 encode: {batch: 4}
 evaluate: {k: 5}
+registry: {trial: false}
 """
 OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())["methods"]
 """Methods that are in no matrix here, as the project has them: params.yaml must name them all."""
@@ -54,9 +55,14 @@ def real_pictures() -> None:
 
 @pytest.fixture(autouse=True)
 def small_pictures(request, monkeypatch) -> None:
-    """An empty picture in the place of a pair's four, which take longer than the rest of a record."""
+    """Small pictures in every test that does not ask for real ones."""
     if "real_pictures" not in request.fixturenames:
-        monkeypatch.setattr(recording, "_draw_pair", lambda results: {"precision_recall.png": Figure(figsize=(1, 1))})
+        draw_small(monkeypatch)
+
+
+def draw_small(patch: pytest.MonkeyPatch) -> None:
+    """Make an empty picture in the place of a pair's four, which take longer than the rest of a record."""
+    patch.setattr(recording, "_draw_pair", lambda results: {"precision_recall.png": Figure(figsize=(1, 1))})
 
 
 @pytest.fixture
@@ -96,9 +102,19 @@ def finish(project) -> Callable[..., None]:
 
 
 def write_results(
-    project: Path, method: str = "nsh", bits: int = 16, *, seed: int = 0, source: str = "2" * 64, **metrics: float
+    project: Path,
+    method: str = "nsh",
+    bits: int = 16,
+    *,
+    seed: int = 0,
+    source: str = "2" * 64,
+    split: str = "5" * 64,
+    **metrics: float | None,
 ) -> None:
-    """Write what train to evaluate leave for one pair; `seed` makes another network, `source` another file of it."""
+    """Write what train to evaluate leave for one pair; None takes a metric away.
+
+    `seed` makes another network, `source` another file of it, `split` its digest another split.
+    """
     key = f"{method}-{bits}"
     model, curves = project / "models" / key, project / "metrics" / "curves" / key
     model.mkdir(parents=True, exist_ok=True)
@@ -106,19 +122,21 @@ def write_results(
     for place in (model, curves):
         write_json(place / "history.json", [{"epoch": 1, "loss": 2.5}, {"epoch": 2, "loss": 1.5}])
     contract = make_contract(method, bits, source=source)
+    header = project / "data/split/split.json"
+    write_json(header, read_json(header) | {"sha256": split})
     encoder = make_encoder(contract, seed=seed).SerializeToString()
     (model / "encoder.onnx").write_bytes(encoder)
     write_json(model / "parity.json", {"images": 9, "bits": bits, "bit_agreement": 1.0, "flipped_bits": 0})
-    figures = (
-        {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25}
-        | metrics
-        | {"protocol": {"k": 5, "encoder_identity": identity_of(encoder, contract)}}
-    )
-    write_text(project / "metrics" / f"{key}.json", json.dumps(figures))
+    figures = {"mAP_at_5": 0.5, "P_at_5": 0.4, "P_at_H2": 0.3, "empty_ball_share": 0.25} | metrics
+    figures = {name: value for name, value in figures.items() if value is not None}
+    protocol = {"k": 5, "split_sha256": split, "encoder_identity": identity_of(encoder, contract)}
+    write_text(project / "metrics" / f"{key}.json", json.dumps(figures | {"protocol": protocol}))
     write_text(curves / "precision_at_k.csv", "k,precision,recall\n1,0.75,0.1\n2,0.5,0.2\n3,0.25,0.3\n")
     write_text(curves / "pr_ranking.csv", "rank,recall,precision\n1,0.1,0.75\n9,1,0.25\n")
     write_text(curves / "pr_lookup.csv", "radius,recall,precision,empty_share\n0,0.1,0.75,0.5\n")
-    write_text(curves / "average_precision.csv", "average_precision\n0.75\n0.25\n")
+    mean = figures.get("mAP_at_5")
+    rows = [] if mean is None else [mean + 0.1, mean - 0.1]
+    write_text(curves / "average_precision.csv", "\n".join(["average_precision", *map(str, rows)]) + "\n")
 
 
 @pytest.fixture

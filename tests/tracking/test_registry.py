@@ -67,7 +67,7 @@ def test_mlflow_itself_can_load_and_run_the_version(registered, monkeypatch):
     assert model.metadata.metadata["nsh"].startswith("{")
 
 
-def test_challenger_is_the_newest_and_champion_only_by_promotion(project, params, finish):
+def test_of_equal_versions_the_newest_is_challenger_and_champion_only_by_promotion(project, params, finish):
     finish("nsh", 16, seed=1)
     sync(project, params)
     assert aliases(project) == {"challenger": "1"}

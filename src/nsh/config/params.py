@@ -145,6 +145,12 @@ class Evaluate(Block):
     k: Count
 
 
+class Registry(Block):
+    """How versions of registered encoders compete."""
+
+    trial: Truth
+
+
 class Params(Block):
     """All of params.yaml."""
 
@@ -159,6 +165,7 @@ class Params(Block):
     export: Export
     encode: Encode
     evaluate: Evaluate
+    registry: Registry
 
     @model_validator(mode="after")
     def _methods_in_use_are_written(self) -> "Params":

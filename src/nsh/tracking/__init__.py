@@ -4,11 +4,14 @@ DVC owns files; MLflow owns curves, comparison and model versions. No DVC output
 digest of its artefact.
 """
 
+from nsh.tracking.champions import Promotion, promote, rollback
 from nsh.tracking.committed import compare_with_commit
+from nsh.tracking.description import describe
 from nsh.tracking.live import Report, training_run
+from nsh.tracking.pull_request import compare_with_revision
 from nsh.tracking.recording import Outcome, record, sync
 from nsh.tracking.registration import model_name
-from nsh.tracking.registry import EncoderVersion, Promotion, download_encoder, list_versions, promote
+from nsh.tracking.registry import EncoderVersion, download_encoder, list_versions
 from nsh.tracking.times import stage_times
 
 __all__ = [
@@ -17,11 +20,14 @@ __all__ = [
     "Promotion",
     "Report",
     "compare_with_commit",
+    "compare_with_revision",
+    "describe",
     "download_encoder",
     "list_versions",
     "model_name",
     "promote",
     "record",
+    "rollback",
     "stage_times",
     "sync",
     "training_run",

@@ -15,7 +15,9 @@ import numpy as np
 from nsh.config import Params
 from nsh.errors import TrackingError
 from nsh.project.paths import Pair, Project, pairs_of
+from nsh.tracking.challenger import choose_challenger
 from nsh.tracking.lineage import changed_parameters, revision_tags
+from nsh.tracking.recorded import PROTOCOL, SPLIT, TRIAL, VERSION
 from nsh.tracking.registration import register
 from nsh.tracking.results import Results, read_results
 from nsh.tracking.runs import CURVE_PREFIX, create_run, end_dead_runs, experiment_of, find_runs, log_metrics
@@ -89,7 +91,12 @@ def _record(store: Store, folder: Path, params: Params, *, pair: Pair) -> bool:
         run = _choose_run(find_runs(store, head_sha256=results.head_sha256), results)
         if run is not None and _result_of(run) == results.sha256:
             return False
-        tags = revision_tags(folder, pair) | {"head_sha256": results.head_sha256, "split_sha256": _split(results)}
+        tags = revision_tags(folder, pair) | {
+            "head_sha256": results.head_sha256,
+            SPLIT: _split(results),
+            PROTOCOL: results.protocol_sha256,
+            TRIAL: str(params.registry.trial).lower(),
+        }
         if run is None:
             run_id = create_run(store, folder, params, pair, tags=tags | {"source": "dvc-cache"})
         else:
@@ -125,7 +132,8 @@ def _add(store: Store, run_id: str, results: Results, *, tags: dict[str, str]) -
     for name, figure in _draw_pair(results).items():
         store.client.log_figure(run_id, figure, f"plots/{name}")
     version = register(store, run_id, results, tags=tags)
-    _set_tags(store, run_id, {"model_version": version, "encoder_identity": results.encoder_identity})
+    _set_tags(store, run_id, {VERSION: version, "encoder_identity": results.encoder_identity})
+    choose_challenger(store.client, version.partition("/")[0])
     store.client.set_terminated(run_id, "FINISHED", end_time=run.info.end_time)  # the training's, if there was one
     _set_tags(store, run_id, {"result_sha256": results.sha256})
 

@@ -1,8 +1,7 @@
-"""Registers encoders as versions of a model; the newest version that passes the gates is its challenger.
+"""Registers encoders as versions of a model.
 
 There is one registered model for each data set, method and code length, e.g. `fashion-mnist-nsh-32`, because versions
-of a model replace each other in production. (With one model for all, `challenger` would be the pair of the matrix that
-was evaluated last.)
+of a model replace each other in production.
 """
 
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsh.system.files import sha256_file
+from nsh.tracking.challenger import GATES, PASSED
 from nsh.tracking.packaging import package
 from nsh.tracking.results import Results
 from nsh.tracking.store import Store, all_pages
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
-CHALLENGER = "challenger"
 MIN_BIT_AGREEMENT = 0.999  # of torch and onnxruntime; the export stage and the registry refuse less
 
 
@@ -39,7 +38,7 @@ def failed_gates(results: Results) -> list[str]:
 
 
 def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, str]) -> str:
-    """Find or make the version with this encoder's identity; it is challenger if it passes the gates and is the newest.
+    """Find or make the version with this encoder's identity.
 
     Returns:
         "name/version".
@@ -49,21 +48,11 @@ def register(store: Store, run_id: str, results: Results, *, tags: Mapping[str, 
     found = all_pages(
         store.client.search_model_versions, f"name = '{name}' and tags.encoder_identity = '{results.encoder_identity}'"
     )
-    failed = failed_gates(results)
-    tags = _version_tags(results, failed) | {tag: tags[tag] for tag in ("git_commit", "dvc_lock_md5") if tag in tags}
+    tags = _version_tags(results) | {tag: tags[tag] for tag in ("git_commit", "dvc_lock_md5") if tag in tags}
     version = found[0] if found else _make_version(store, run_id, results, name=name, tags=tags)
     for tag, value in tags.items() if found else ():
         store.client.set_model_version_tag(name, version.version, tag, value)
-    current = alias_version(store.client, name, CHALLENGER)
-    if not failed and (current is None or int(current) < int(version.version)):
-        store.client.set_registered_model_alias(name, CHALLENGER, version.version)
     return f"{name}/{version.version}"
-
-
-def alias_version(client: "MlflowClient", name: str, alias: str) -> str | None:
-    """The version with `alias`; None if there is none."""
-    version = client.get_registered_model(name).aliases.get(alias)
-    return None if version is None else str(version)
 
 
 def _ensure_model(client: "MlflowClient", name: str) -> None:
@@ -95,7 +84,7 @@ def _make_version(store: Store, run_id: str, results: Results, *, name: str, tag
     )
 
 
-def _version_tags(results: Results, failed: list[str]) -> dict[str, str]:
+def _version_tags(results: Results) -> dict[str, str]:
     figures = {name: f"{value:.6g}" for name, value in results.metrics.items() if name.startswith("mAP")}
     return figures | {
         "method": results.pair.method,
@@ -104,5 +93,5 @@ def _version_tags(results: Results, failed: list[str]) -> dict[str, str]:
         "head_sha256": results.head_sha256,
         "split_sha256": str(results.split["sha256"]),
         "bit_agreement": str(results.parity["bit_agreement"]),
-        "gates": "; ".join(failed) or "passed",
+        GATES: "; ".join(failed_gates(results)) or PASSED,
     }

@@ -1,10 +1,10 @@
-"""The model registry for its users: list versions, promote a champion, download an encoder.
+"""The model registry for its users: list versions, find one, download its encoder.
 
-It changes the alias `champion` and nothing else. Knows nothing of how versions are made.
+It changes nothing. Knows nothing of how versions are made.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +12,20 @@ from urllib.parse import urlsplit
 
 from nsh.errors import TrackingError
 from nsh.system.files import atomic_path, sha256_file
+from nsh.tracking.challenger import CHALLENGER, CHAMPION
 from nsh.tracking.moved import to_path
 from nsh.tracking.packaging import ENCODER_FILE
-from nsh.tracking.registration import CHALLENGER, alias_version
+from nsh.tracking.recorded import Recorded, read_recorded
 from nsh.tracking.store import all_pages, existing_client, plain_errors
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
-CHAMPION = "champion"
+HINTS = {
+    CHAMPION: "`nsh registry promote {name}` sets it",
+    CHALLENGER: "no version passed its gates that is not a trial, as `nsh registry list` shows",
+}
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,7 @@ class EncoderVersion:
     version: str
     aliases: tuple[str, ...]
     tags: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Promotion:
-    """What `promote` changed."""
-
-    name: str
-    version: str
-    before: str | None  # the former champion
+    recorded: Recorded | None  # its newest evaluation; None if its runs are gone
 
 
 def list_versions(folder: Path) -> list[EncoderVersion]:
@@ -53,39 +49,19 @@ def list_versions(folder: Path) -> list[EncoderVersion]:
     with plain_errors(uri):
         aliases = {model.name: model.aliases for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
+        newest = {(result.name, result.version): result for result in reversed(read_recorded(client))}
     versions = [
         EncoderVersion(
             item.name,
             str(item.version),
             tuple(sorted(alias for alias, number in aliases[item.name].items() if str(number) == str(item.version))),
             dict(item.tags),
+            newest.get((item.name, str(item.version))),
         )
         for item in found
         if "encoder_sha256" in item.tags
     ]
     return sorted(versions, key=lambda version: (version.name, -int(version.version)))
-
-
-def promote(folder: Path, model: str) -> Promotion:
-    """Make a version its model's champion: `name` (its challenger), `name/version` or `name@alias`.
-
-    Raises:
-        TrackingError: there is no such model, version or alias, or the version failed its gates.
-    """
-    client, uri = existing_client(folder)
-    reference = model.removeprefix("models:/")
-    if "@" not in reference and "/" not in reference:
-        reference = f"{reference}@{CHALLENGER}"
-    with plain_errors(uri):
-        version = _find_version(client, reference)
-        if version.tags.get("gates") != "passed":
-            raise TrackingError(
-                f"{version.name}/{version.version} did not pass its gates "
-                f"({version.tags.get('gates', 'never judged')}): `nsh registry list` shows those that did"
-            )
-        before = alias_version(client, version.name, CHAMPION)
-        client.set_registered_model_alias(version.name, CHAMPION, version.version)
-    return Promotion(version.name, str(version.version), before)
 
 
 def download_encoder(model: str, *, to: Path, folder: Path = Path()) -> Path:
@@ -101,7 +77,7 @@ def download_encoder(model: str, *, to: Path, folder: Path = Path()) -> Path:
     """
     client, uri = existing_client(folder)
     with plain_errors(uri):
-        version = _find_version(client, model.removeprefix("models:/"))
+        version = find_version(client, model)
         return _download(version, uri=uri, to=to)
 
 
@@ -126,10 +102,24 @@ def _download(version: "ModelVersion", *, uri: str, to: Path) -> Path:
     return to
 
 
-def _find_version(client: "MlflowClient", reference: str) -> "ModelVersion":
-    """The version of a reference "name@alias" or "name/version"."""
+def find_version(client: "MlflowClient", model: str, *, default: Sequence[str] = ()) -> "ModelVersion":
+    """The version of a reference "name@alias" or "name/version", with or without "models:/".
+
+    Args:
+        client: of the store.
+        model: the reference.
+        default: aliases; a name alone means the first one that the model has.
+
+    Raises:
+        TrackingError: the reference names no version, or there is no such model, version or alias.
+    """
     from mlflow.exceptions import MlflowException
 
+    reference = model.removeprefix("models:/")
+    if default and not {"@", "/"} & set(reference):
+        models = {registered.name: registered for registered in all_pages(client.search_registered_models)}
+        held = models[reference].aliases if reference in models else {}
+        reference = f"{reference}@{next((alias for alias in default if alias in held), default[-1])}"
     name, alias, number = *reference.partition("@")[::2], ""
     if not alias:
         name, _, number = reference.partition("/")
@@ -151,5 +141,4 @@ def _explain_missing(client: "MlflowClient", name: str, *, alias: str, number: s
         return f"there is no registered model {name}; there are: {', '.join(models) or 'none, run `nsh track sync`'}"
     if not alias:
         return f"{name} has no version {number}: `nsh registry list` shows those it has"
-    hint = f"`nsh registry promote {name}` sets it" if alias == CHAMPION else "`nsh registry list` shows the aliases"
-    return f"{name} has no {alias}: {hint}"
+    return f"{name} has no {alias}: {HINTS.get(alias, '`nsh registry list` shows the aliases').format(name=name)}"

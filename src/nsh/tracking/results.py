@@ -10,7 +10,7 @@ from nsh.core.identity import read_contract
 from nsh.errors import CodesError, TrackingError
 from nsh.project.paths import Pair, Project
 from nsh.project.results import HISTORY, Measured, list_tables, read_measured
-from nsh.system.files import read_json, sha256_file
+from nsh.system.files import read_json, sha256_file, sha256_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,11 @@ class Results:
     def nonfinite(self) -> list[str]:
         """Names of the metrics that are NaN or infinite."""
         return [name for name, value in self.metrics.items() if not math.isfinite(value)]
+
+    @property
+    def protocol_sha256(self) -> str:
+        """Digest of how the figures were measured: equal for encoders that were measured alike."""
+        return sha256_json(shared_protocol(self.measured.protocol))
 
     @property
     def precision_at_k(self) -> list[tuple[int, float]]:
@@ -72,6 +77,11 @@ def read_results(folder: Path, pair: Pair) -> Results:
         files=files,
         curves=curves,
     )
+
+
+def shared_protocol(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a protocol that are equal for encoders that were measured alike."""
+    return {name: value for name, value in protocol.items() if name not in ("method", "bits", "encoder_identity")}
 
 
 def _identity_of(encoder: Path) -> str:
