@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SERVE_VENV ?= .venv-serve
 DOCS_VENV ?= .venv-docs
+SBOM_VENV ?= .venv-sbom
 
 # Nothing that we depend on reports home.
 export ORT_DISABLE_TELEMETRY := 1
@@ -46,6 +47,7 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 	nsh params check
 	dvc repro
 	nsh track sync
+	nsh card
 	nsh times
 	nsh committed
 
@@ -108,6 +110,17 @@ docs: $(DOCS_VENV)/.ready  ## Build the documentation site into build/site; a br
 $(DOCS_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[docs]'
+	touch $@
+
+# An environment of its own, so that the list has no package for the list's sake.
+.PHONY: sbom
+sbom: setup $(SBOM_VENV)/.ready  ## Write build/sbom.json: the packages of .venv with versions and licences (CycloneDX)
+	mkdir -p build
+	$(SBOM_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.json $(BIN)/python
+
+$(SBOM_VENV)/.ready: constraints.txt
+	test -x $(SBOM_VENV)/bin/python || $(PYTHON) -m venv $(SBOM_VENV)
+	$(SBOM_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt cyclonedx-bom
 	touch $@
 
 .PHONY: readme

@@ -22,6 +22,7 @@ from nsh.serving.commands.info import info
 from nsh.serving.commands.monitor import monitor
 from nsh.serving.commands.search import search
 from nsh.serving.commands.serve import serve
+from nsh.serving.commands.sign import sign, verify
 from nsh.system.command import run_command
 from nsh.system.files import expand_home
 
@@ -62,6 +63,8 @@ app.command("serve")(serve)
 app.command("health")(health)
 app.command("monitor")(monitor)
 app.command("report")(report)
+app.command("sign")(sign)
+app.command("verify")(verify)
 
 PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {
@@ -113,6 +116,21 @@ def committed() -> None:
     message = compare_with_commit(PROJECT)
     if message:
         typer.echo(message)
+
+
+@app.command("card")
+def card() -> None:
+    """Write the model card of every encoder of the matrix, models/method-bits/README.md; `make repro` does too.
+
+    It holds contract, figures, and the licences of images and weights, to be given away with the encoder.
+    """
+    from nsh.config import read_params
+    from nsh.project.paths import Project, pairs_of
+    from nsh.reports.card import write_card
+
+    matrix = read_params(PROJECT / "params.yaml").matrix
+    for pair in pairs_of(matrix.methods, matrix.bits):
+        typer.echo(write_card(Project(PROJECT).of(pair)))
 
 
 @params.command("check")
