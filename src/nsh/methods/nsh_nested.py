@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nsh.objectives.heads.whitened import WhitenedHead
+from nsh.objectives.closed_forms.whitened import WhitenedHead
 from nsh.objectives.sorting.among_neighbours import NeighbourMethod, NeighbourObjective
 from nsh.ranges import Count, Positive, PositiveShare, Several, Weight
 

@@ -99,7 +99,7 @@ class OhObjective(Objective):
         self.head = head
         self.loss = parameters
         self.encoder = Encoder(head, hidden=parameters.hidden, d_z=parameters.d_z)
-        self.average = AveragedModel(self.encoder, multi_avg_fn=get_ema_multi_avg_fn(parameters.average))
+        self.average = AveragedModel(self.encoder, multi_avg_fn=get_ema_multi_avg_fn(parameters.average))  # type: ignore[no-untyped-call]
         self.memory = Memory(parameters.queue, bits=head.bits, d_z=parameters.d_z)
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:

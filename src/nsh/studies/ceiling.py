@@ -7,7 +7,7 @@ from nsh.core.metrics import cosine_map
 from nsh.data.split import read_part
 from nsh.errors import DataError
 from nsh.objectives.base import TrainingData
-from nsh.objectives.heads.whitened import WhitenedHead
+from nsh.objectives.closed_forms.whitened import WhitenedHead
 from nsh.project.embeddings import Embeddings
 from nsh.studies.protocol import K
 from nsh.studies.setting import Setting

@@ -68,8 +68,8 @@ def _signature() -> "ModelSignature":
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    answers = [ColSpec("string", name, required=False) for name in ("code", "error")]
-    return ModelSignature(inputs=Schema([ColSpec("binary", "image")]), outputs=Schema(answers))
+    code, error = (ColSpec("string", name, required=False) for name in ("code", "error"))
+    return ModelSignature(inputs=Schema([ColSpec("binary", "image")]), outputs=Schema([code, error]))
 
 
 def _write_example(contract: EncoderContract, into: Path) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from torch.nn import functional
 
 from nsh.errors import TrainingError
 from nsh.objectives.base import Objective, TrainingData
+from nsh.objectives.closed_forms.whitened import WhitenedHead
 from nsh.objectives.contrast import ntxent
 from nsh.objectives.gradient import GradientMethod
 from nsh.objectives.graphs.neighbours import share_neighbours
 from nsh.objectives.heads.binary import straight_through
 from nsh.objectives.heads.linear import StandardisedHead
-from nsh.objectives.heads.whitened import WhitenedHead
 from nsh.objectives.noise import Noise
 from nsh.objectives.sorting.softsort import affinity
 from nsh.objectives.sorting.sorted_queue import Queue, level_cosines, level_nce
