@@ -23,6 +23,7 @@ from nsh.studies.command import (
     summarise_groups,
 )
 from nsh.studies.document import made_with, mean_text, write_raw, write_section
+from nsh.studies.setting import data_set_of, title_of
 from nsh.studies.trials import Result, Trial, make_trial
 from nsh.system.command import run_command
 
@@ -95,9 +96,9 @@ def make_groups(params: Params, seeds: int) -> dict[tuple[str, int], list[Trial]
 
 def ablation_markdown(found: Found, *, setting: str, seeds: int) -> str:
     """The section of docs/results.md."""
-    data_set, printed = paper.DATA_SETS.get(setting, setting), paper.printed(setting, METRIC, table="T3")
+    printed = paper.printed(data_set_of(setting), METRIC, table="T3")
     parts = [
-        f"## {data_set}: what each part of NSH is worth",
+        f"## {title_of(setting)}: what each part of NSH is worth",
         f"mAP@1000 over {seeds} training seed(s), on the images of the table. All rows but the last have the paper's "
         "random start and m = 2, and params.yaml's other values; how each ablation is read is said in "
         "[decision 6](decisions/0006-how-the-paper-is-read.md), with (v) in two readings.",

@@ -9,10 +9,11 @@ from nsh.config import Params
 from nsh.errors import TrainingError
 from nsh.reports.summary import Summary
 from nsh.studies.runner import run_trials
-from nsh.studies.setting import SETTINGS, Setting, prepare
+from nsh.studies.setting import SETTINGS, Setting, data_set_of, prepare
 from nsh.studies.trials import Result, Trial, read_results, select
 from nsh.terminal import say
 
+DEFAULT = "cifar10"  # of the settings
 Key = TypeVar("Key")
 Groups = Mapping[Key, Sequence[Trial]]
 """Trials that differ by seed alone, from 0 up, by what a study calls them."""
@@ -21,7 +22,9 @@ Groups = Mapping[Key, Sequence[Trial]]
 def open_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the arguments of every study."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--setting", choices=SETTINGS, default="cifar10", help="what is measured on (default: cifar10)")
+    parser.add_argument(
+        "--setting", choices=SETTINGS, default=DEFAULT, help="data set and backbone (default: %(default)s)"
+    )
     parser.add_argument("--root", type=Path, help="your images: the tree or the archive of CIFAR-10")
     return parser
 
@@ -79,8 +82,9 @@ def summarise_groups(
 
 def make_call(target: str, setting: str, *, seeds: int | None = None) -> str:
     """The command that makes a section again."""
-    images = " ROOT=<CIFAR-10>" if setting == "cifar10" else f" SETTING={setting}"
-    return f"make {target}{images}" + ("" if seeds is None else f" SEEDS={seeds}")
+    named = "" if setting == DEFAULT else f" SETTING={setting}"
+    images = " ROOT=<CIFAR-10>" if data_set_of(setting) == "cifar10" else ""
+    return f"make {target}{named}{images}" + ("" if seeds is None else f" SEEDS={seeds}")
 
 
 def raise_failures(failures: Sequence[str]) -> None:

@@ -12,12 +12,11 @@ from nsh.config import read_params
 from nsh.core.codes import unpack
 from nsh.data.split import read_header, read_part
 from nsh.errors import DataError
-from nsh.reports import paper
 from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
 from nsh.studies.command import make_call, open_parser, open_setting
 from nsh.studies.document import made_with, write_picture, write_section
 from nsh.studies.pictures import draw_codes
-from nsh.studies.setting import Setting
+from nsh.studies.setting import Setting, title_of
 from nsh.studies.table import BITS, make_trials
 from nsh.studies.trials import Result, read_results, select
 from nsh.system.command import run_command
@@ -44,7 +43,7 @@ def main() -> None:
         call += f' METHODS="{" ".join(arguments.methods)}"'
     text = "\n\n".join(
         [
-            f"## {paper.DATA_SETS.get(arguments.setting, arguments.setting)}: curves and codes",
+            f"## {title_of(arguments.setting)}: curves and codes",
             "Of the trials of the table, the first training seed.",
             *draw_curves(curves, setting=arguments.setting),
             *([draw_map(codes, setting)] if codes else []),

@@ -19,6 +19,7 @@ from nsh.config import Params, change
 from nsh.errors import ConfigError, DataError
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Project
+from nsh.reports import paper
 from nsh.system.code import code_digest
 from nsh.system.files import read_json, sha256_file, write_json, write_text
 
@@ -33,33 +34,36 @@ OUTPUTS = [
         *(_EMBED.path("train"), _EMBED.views, _EMBED.path("query"), _EMBED.path("gallery"), _EMBED.header_path),
     )
 ]
-_BACKBONE = {
-    "backbone.name": "tf_efficientnet_lite2",
+_EMBEDDED = {
     "backbone.resample": "bilinear",
     "embed.views": 8,
     "embed.seed": 0,
     "compute.device": "cpu",  # the encoder starts from embeddings that the CPU made, or needs minutes a trial
 }
-_WHOLE = {"split.gallery": None, "split.query": None, "split.seed": 0}
+_WHOLE = {"dataset.labels": "folder", "split.gallery": None, "split.query": None, "split.seed": 0, **_EMBEDDED}
+_CIFAR10 = {"dataset.name": "cifar10", "split.train": 10_000, **_WHOLE}
+_FASHION_MNIST = {"dataset.name": "fashion-mnist", "split.train": None, **_WHOLE}
+_LITE2 = {"backbone.name": "tf_efficientnet_lite2"}
+_MOBILENET = {"backbone.name": "mobilenet_v2"}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "cifar10": {
-        "dataset.name": "cifar10",
-        "dataset.labels": "folder",
-        "split.train": 10_000,
-        "backbone.image_size": 160,
-        **_WHOLE,
-        **_BACKBONE,
-    },
-    "fashion-mnist": {
-        "dataset.name": "fashion-mnist",
-        "dataset.labels": "folder",
-        "split.train": None,
-        "backbone.image_size": 96,
-        **_WHOLE,
-        **_BACKBONE,
-    },
+    "cifar10": {**_CIFAR10, **_LITE2, "backbone.image_size": 160},
+    "fashion-mnist": {**_FASHION_MNIST, **_LITE2, "backbone.image_size": 96},
+    "cifar10-mobilenet_v2": {**_CIFAR10, **_MOBILENET, "backbone.image_size": 128},
+    "fashion-mnist-mobilenet_v2": {**_FASHION_MNIST, **_MOBILENET, "backbone.image_size": 96},
 }
-"""What is measured: parameters that differ from params.yaml, or must not."""
+"""What is measured: parameters that differ from params.yaml, or must not. The default backbone, then the former one."""
+
+
+def data_set_of(setting: str) -> str:
+    """The data set of a setting, as params.yaml names it."""
+    return str(SETTINGS[setting]["dataset.name"])
+
+
+def title_of(setting: str) -> str:
+    """What a setting is called in headings: its data set and its backbone."""
+    data_set, changes = data_set_of(setting), SETTINGS[setting]
+    shown = paper.DATA_SETS.get(data_set, data_set)
+    return f"{shown}, {changes['backbone.name']} at {changes['backbone.image_size']} px"
 
 
 @dataclass(frozen=True)

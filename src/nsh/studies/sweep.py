@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from nsh.config import Params, read_params
-from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.reports.pictures import to_png
 from nsh.reports.summary import Summary
@@ -23,6 +22,7 @@ from nsh.studies.command import (
 )
 from nsh.studies.document import made_with, mean_text, write_picture, write_raw, write_section
 from nsh.studies.pictures import Panel, draw_sweep
+from nsh.studies.setting import title_of
 from nsh.studies.trials import Result, Trial, make_trial
 from nsh.system.command import run_command
 
@@ -114,7 +114,7 @@ def make_panels(found: Found, params: Params) -> list[Panel]:
 def sweep_markdown(found: Found, *, setting: str, seeds: int, picture: str) -> str:
     """The section of docs/results.md."""
     parts = [
-        f"## {paper.DATA_SETS.get(setting, setting)}: temperatures, positives and short codes",
+        f"## {title_of(setting)}: temperatures, positives and short codes",
         f"mAP@1000 over {seeds} training seed(s), on the images of the table, as in the paper's figure 5, which prints "
         f"no numbers; it has no tau_s. nsh at {BITS} bits with params.yaml's values but for the one that is varied; "
         "short codes with params.yaml's values for all methods. The figures are of the queries: they show what the "
