@@ -94,7 +94,7 @@ def promote(
     before = f"before: version {change.before}" if change.before else "it had none before"
     typer.echo(f"{change.name}: champion is now version {change.version} ({before})")
     if change.before:
-        typer.echo(f"{change.gate}{f'; promoted all the same: {change.reason}' if change.reason else ''}")
+        typer.echo(f"{change.gate}{f'; forced: {change.reason}' if change.reason else ''}")
 
 
 @registry.command()

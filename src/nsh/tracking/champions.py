@@ -35,7 +35,7 @@ class Promotion:
         version: the champion since then.
         before: the former one; None if there was none.
         gate: what the comparison of the two said, or `ROLLED_BACK`.
-        reason: why it was promoted against the gate; "" if it passed.
+        reason: why it was promoted whatever the gate says, in the user's words; "" if none was given.
         by: the user.
         at: UTC, ISO 8601; "" if nothing changed.
     """
@@ -71,10 +71,8 @@ def promote(folder: Path, model: str, *, force: str = "") -> Promotion:
         judgement = judge(client, name, number, champion=before)
         if not judgement.accepted and not force.strip():
             raise _refusal(name, number, judgement)
-        reason = "" if judgement.accepted else force.strip()
-        return _appoint(
-            client, Promotion(name=name, version=number, before=before, gate=judgement.reason, reason=reason)
-        )
+        change = Promotion(name=name, version=number, before=before, gate=judgement.reason, reason=force.strip())
+        return _appoint(client, change)
 
 
 def rollback(folder: Path, model: str) -> Promotion:

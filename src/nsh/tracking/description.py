@@ -112,7 +112,7 @@ def _champions(history: Sequence[Promotion], former: Sequence[str]) -> Section:
     changes = {
         f"{number}. {change.at}": f"version {change.version} after {change.before or 'none'}, by {change.by}: "
         + change.gate
-        + f"; promoted all the same: {change.reason}" * bool(change.reason)
+        + f"; forced: {change.reason}" * bool(change.reason)
         for number, change in enumerate(history, start=1)
     }
     return changes | {"former": ", ".join(reversed(former)) or "none"}
