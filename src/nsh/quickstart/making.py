@@ -62,7 +62,7 @@ class SearchPage:
         """What was learned with other parameters counts no more, before these are written."""
         if PARAMS.read_bytes() != self._plan.params.encode():
             self._note.unlink(missing_ok=True)
-            take(self._plan.params)
+        take(self._plan.params)
 
     def _learn(self) -> None:
         words = ("repro", f"export@{self._plan.pair.key}")
