@@ -161,7 +161,9 @@ def test_a_smaller_encoder_says_what_it_costs_and_that_its_backbone_is_another(p
     assert cost["past_limits"] == []
     assert len(cost["warnings"]) == 1
     assert cost.get("calibration") == (32 if precision == "int8" else None)
-    contract = Encoder(FOLDER / "encoder.onnx").contract
+    encoder = Encoder(FOLDER / "encoder.onnx")
+    assert encoder.reference.held_out.images == 60  # of its own codes, made from images
+    contract = encoder.contract
     assert contract.backbone == f"mobilenet_v2 ({precision})"
     assert contract.backbone_sha256 != read_json(Path("data/embed/embed.json"))["backbone_sha256"]
     assert "speed_at_batch_1" in capsys.readouterr().out
