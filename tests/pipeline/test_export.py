@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -13,7 +14,10 @@ import torch
 import yaml
 
 from nsh.backbones.classifiers import MEAN, STD
+from nsh.core.codes import unpack
 from nsh.core.preprocess import PREPROCESSING
+from nsh.core.reference import tally
+from nsh.data.split import read_part
 from nsh.errors import ConfigError, DataError, ExportError
 from nsh.export import joined, parity
 from nsh.serving.encoder import Encoder
@@ -48,6 +52,19 @@ def test_it_writes_an_encoder_that_says_where_it_comes_from(exported, monkeypatc
         f"onnxruntime {onnxruntime.__version__}"
     )
     assert contract.preprocessing == PREPROCESSING
+
+
+def test_the_encoder_says_what_its_codes_look_like_on_queries(exported, monkeypatch):
+    """The codes of torch's head and those of production agree, but for bits whose logit is nearly 0."""
+    monkeypatch.chdir(exported)
+    parts = [read_part(Path("data/split"), name) for name in ("query", "gallery")]
+    encoder = Encoder(FOLDER / "encoder.onnx", threads=1)
+    queries, gallery = (encoder.encode([Path("images") / name for name in part.ids]) for part in parts)
+    reference, counts = encoder.reference, tally(queries, gallery, bits=BITS)
+    assert reference.held_out.images == len(queries) == 60
+    assert len(reference.anchors) == len(gallery)
+    assert np.abs(reference.held_out.ones - counts.ones).max() <= 1
+    assert np.mean(unpack(reference.anchors, bits=BITS) != unpack(gallery, bits=BITS)) < 0.001
 
 
 def test_parity_was_measured_on_real_images_at_four_batch_sizes(exported):
@@ -144,7 +161,9 @@ def test_a_smaller_encoder_says_what_it_costs_and_that_its_backbone_is_another(p
     assert cost["past_limits"] == []
     assert len(cost["warnings"]) == 1
     assert cost.get("calibration") == (32 if precision == "int8" else None)
-    contract = Encoder(FOLDER / "encoder.onnx").contract
+    encoder = Encoder(FOLDER / "encoder.onnx")
+    assert encoder.reference.held_out.images == 60  # of its own codes, made from images
+    contract = encoder.contract
     assert contract.backbone == f"mobilenet_v2 ({precision})"
     assert contract.backbone_sha256 != read_json(Path("data/embed/embed.json"))["backbone_sha256"]
     assert "speed_at_batch_1" in capsys.readouterr().out

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nsh.core.codes import check_codes, unpack
-from nsh.core.hamming import distances, query_blocks
+from nsh.core.hamming import query_blocks, to_words
 from nsh.core.identity import find_metadata
 from nsh.errors import CodesError
 
@@ -106,8 +106,12 @@ def nearest_anchors(codes: NDArray[np.uint8], anchors: NDArray[np.uint8]) -> NDA
         >>> nearest_anchors(np.array([[0b0111]], np.uint8), anchors=np.array([[0b0000], [0b1111]], np.uint8))
         array([1])
     """
-    parts = [distances(codes[block], anchors).min(axis=1) for block in query_blocks(len(codes), len(anchors))]
-    return np.concatenate([np.empty(0, np.int64), *parts])
+    words, anchor_words = to_words(codes), to_words(anchors)
+    nearest = np.empty(len(codes), np.int64)
+    for block in query_blocks(len(codes), len(anchors)):
+        differing = words[:, block, None] ^ anchor_words[:, None]
+        nearest[block] = np.bitwise_count(differing).sum(axis=0, dtype=np.int64).min(axis=1)
+    return nearest
 
 
 def tally(codes: NDArray[np.uint8], anchors: NDArray[np.uint8], *, bits: int) -> Tally:

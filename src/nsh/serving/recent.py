@@ -1,10 +1,11 @@
-"""Counts of recent codes for a drift comparison: of image files, a folder of codes, or a running service's queries."""
+"""Recent codes for a drift comparison: those of a folder, or counts of a running service's queries."""
 
 import http.client
 import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from nsh.core.manifest import read_codes
 from nsh.core.reference import ReferenceProfile, Tally
 from nsh.errors import CodesError, DataError
 from nsh.serving.encoder import Encoder
+from nsh.system.loopback import is_loopback
 
 _SECONDS = 10.0
 
@@ -51,16 +53,20 @@ def ask_service(url: str, encoder: Encoder) -> Tally:
         encoder: the one that it serves.
 
     Raises:
-        DataError: the service does not answer, or no window is full yet.
-        CodesError: it serves another encoder, or one without a reference profile.
+        DataError: the service does not answer, its file has no reference profile, or no window is full yet.
+        CodesError: it serves another encoder.
     """
-    bits = require_reference(encoder).bits
+    bits = encoder.contract.bits
     try:
         _require_same(json.loads(_get(url, "/v1/info"))["encoder_identity"], encoder, source=url)
         families = {family.name: family.samples for family in text_string_to_metric_families(_get(url, "/metrics"))}
-        (waiting,) = families["nsh_drift_waiting_images"]
+        (known,), (waiting,) = (families[f"nsh_drift_{name}"] for name in ("reference_images", "waiting_images"))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{url} is no service with drift metrics: name the address of a running `nsh serve`") from error
+    if not known.value:
+        raise DataError(
+            f"{url} serves a copy of this encoder without a reference profile: start it with {encoder.path}"
+        )
     ones, nearest = np.zeros(bits, np.int64), np.zeros(bits + 1, np.int64)
     for counts, name, label in ((ones, "bit_ones", "bit"), (nearest, "nearest_images", "distance")):
         for sample in families.get(f"nsh_drift_{name}", ()):
@@ -80,7 +86,9 @@ def _require_same(identity: str, encoder: Encoder, *, source: str) -> None:
 
 def _get(url: str, path: str) -> str:
     try:
-        with urllib.request.urlopen(url.rstrip("/") + path, timeout=_SECONDS) as answer:
+        proxies = urllib.request.ProxyHandler({} if is_loopback(urlsplit(url).hostname) else None)
+        opener = urllib.request.build_opener(proxies)
+        with opener.open(url.rstrip("/") + path, timeout=_SECONDS) as answer:
             content: bytes = answer.read()
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise DataError(f"{url} does not answer {path} ({error}): name the address of a running `nsh serve`") from error

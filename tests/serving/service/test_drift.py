@@ -64,6 +64,13 @@ def test_an_encoder_without_a_profile_is_served_and_metrics_say_so(client, encod
     assert "monitoring is not available" in result.stderr
 
 
+def test_a_service_of_the_same_encoder_without_a_profile_is_one_sentence(client, model, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # which is not asked for this machine
+    result = run_nsh("monitor", f"http://127.0.0.1:{client.port}", "--model", model)
+    assert result.returncode == 2
+    assert "serves a copy of this encoder without a reference profile" in result.stderr
+
+
 def draw_codes(count, seed):
     return np.random.default_rng(seed).integers(0, 256, (count, 2), np.uint8)
 

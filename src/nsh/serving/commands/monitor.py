@@ -1,6 +1,7 @@
 """`nsh monitor`: whether recent images differ from those that an encoder was made for."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -10,7 +11,7 @@ from nsh.core.limits import MAX_PIXELS
 from nsh.serving.commands.encode import Excluded, MaxPixels, Model
 
 if TYPE_CHECKING:
-    from nsh.core.reference import Tally
+    from nsh.core.reference import ReferenceProfile, Tally
     from nsh.serving.drift_report import Unusual
     from nsh.serving.encoder import Encoder
 
@@ -67,7 +68,7 @@ def monitor(
         try_to_write(report)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     reference = require_reference(encoder)
-    recent = _find_recent(source, encoder, exclude=exclude or ())
+    recent = _find_recent(source, encoder, reference, exclude=exclude or ())
     drift = compare(recent.counts, reference)
     if as_json:
         figures = drift._asdict() | {"p_value": drift.p_value, "alarm": drift.alarm}
@@ -89,20 +90,20 @@ def monitor(
         raise typer.Exit(DRIFT)
 
 
-def _find_recent(source: str, encoder: "Encoder", *, exclude: "list[str] | tuple[()]") -> _Recent:
+def _find_recent(source: str, encoder: "Encoder", reference: "ReferenceProfile", *, exclude: Sequence[str]) -> _Recent:
     from nsh.core.manifest import HEADER
     from nsh.core.reference import tally
-    from nsh.serving.recent import ask_service, read_recent_codes, require_reference
+    from nsh.serving.recent import ask_service, read_recent_codes
 
     if source.startswith(("http://", "https://")):
         return _Recent(ask_service(source, encoder), [])
     if not (Path(source) / HEADER).is_file():
-        return _encode(source, encoder, exclude=exclude)
+        return _encode(source, encoder, reference, exclude=exclude)
     codes = read_recent_codes(Path(source), encoder)
-    return _Recent(tally(codes, require_reference(encoder).anchors, bits=encoder.contract.bits), [])
+    return _Recent(tally(codes, reference.anchors, bits=reference.bits), [])
 
 
-def _encode(source: str, encoder: "Encoder", *, exclude: "list[str] | tuple[()]") -> _Recent:
+def _encode(source: str, encoder: "Encoder", reference: "ReferenceProfile", *, exclude: Sequence[str]) -> _Recent:
     import numpy as np
 
     from nsh.core.reference import nearest_anchors, tally
@@ -111,9 +112,8 @@ def _encode(source: str, encoder: "Encoder", *, exclude: "list[str] | tuple[()]"
     from nsh.serving.commands.names import one_line
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.drift_report import Unusual
-    from nsh.serving.recent import require_reference
 
-    found, anchors = list_images([source], exclude=exclude, progress=show_progress), require_reference(encoder).anchors
+    found = list_images([source], exclude=exclude, progress=show_progress)
     results = encoder.encode_each(found.path(name) for name in found.ids)
     names, codes = [], []
     for name, result in zip(found.ids, show_progress(results, desc="encode", total=len(found.ids)), strict=True):
@@ -125,7 +125,7 @@ def _encode(source: str, encoder: "Encoder", *, exclude: "list[str] | tuple[()]"
     if not codes:
         raise DataError(f"none of {len(found.ids)} images in {source} could be decoded: look at the messages above")
     stacked = np.stack(codes)
-    distances = nearest_anchors(stacked, anchors)
+    distances = nearest_anchors(stacked, reference.anchors)
     furthest = np.argsort(-distances, kind="stable")
     unusual = [Unusual(found.path(names[row]), names[row], int(distances[row])) for row in furthest]
-    return _Recent(tally(stacked, anchors, bits=encoder.contract.bits), unusual)
+    return _Recent(tally(stacked, reference.anchors, bits=reference.bits), unusual)
