@@ -14,6 +14,7 @@ from nsh.commands.registry import registry
 from nsh.commands.report import report
 from nsh.errors import ConfigError
 from nsh.quickstart.command import quickstart
+from nsh.serving.commands.deploy import deploy, rollback
 from nsh.serving.commands.duplicates import duplicates
 from nsh.serving.commands.encode import encode
 from nsh.serving.commands.health import health
@@ -60,6 +61,8 @@ app.add_typer(index, name="index")
 app.command("search")(search)
 app.command("duplicates")(duplicates)
 app.command("serve")(serve)
+app.command("deploy")(deploy)
+app.command("rollback")(rollback)
 app.command("health")(health)
 app.command("monitor")(monitor)
 app.command("report")(report)

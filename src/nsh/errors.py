@@ -16,6 +16,7 @@
     │       ├── IndexReadOnly    it cannot be written
     │       ├── IndexDamaged     it is not what was written
     │       ├── IndexFull        the disk is full
+    │       ├── IndexReplaced    another index has taken its place
     │       └── IndexMisplaced   its file system cannot hold an index
     ├── ClusterError         machines that should work together do not answer, do not fit, or were lost
     ├── SignatureError       a file is not what somebody whom you trust has signed
@@ -87,6 +88,10 @@ class IndexDamaged(IndexUnusable):
 
 class IndexFull(IndexUnusable):
     """The disk is too full for the change."""
+
+
+class IndexReplaced(IndexUnusable):
+    """Another index has taken its place."""
 
 
 class IndexMisplaced(IndexUnusable):

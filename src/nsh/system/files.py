@@ -33,6 +33,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
         partial.replace(path)
 
 
+def atomic_link(path: Path, target: str | Path) -> None:
+    """Make `path` a symbolic link to `target`; at every moment it leads to the old or to the new target.
+
+    One process at a time may do so.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(target)
+    partial.replace(path)
+
+
 def try_to_write(path: Path) -> None:
     """Check, before long work, that `atomic_path` will be able to write.
 

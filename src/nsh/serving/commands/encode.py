@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 SOME_FAILED = 1
 SHOWN_ERRORS = 10
 
-Model = Annotated[
-    str,
-    typer.Option(
-        envvar="NSH_MODEL",
-        help="The encoder: a file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops).",
-    ),
-]
+MODEL = typer.Option(
+    envvar="NSH_MODEL",
+    help="The encoder: a file, https://host/encoder.onnx#sha256=DIGEST, or models:/name@alias (extra ops).",
+)
+Model = Annotated[str, MODEL]
 Excluded = Annotated[
     list[str] | None,
     typer.Option(
@@ -36,6 +34,13 @@ Excluded = Annotated[
     ),
 ]
 
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="local|HOST:PORT",
+        help="Encode on all machines of a Ray cluster, which share images and codes; local: here (extra ray).",
+    ),
+]
 MaxPixels = Annotated[
     int, typer.Option(min=1, help="Width x height of an image; a larger one is not decoded (4 to 8 bytes a pixel).")
 ]
@@ -63,13 +68,7 @@ def encode(
     shard: Annotated[
         str, typer.Option(metavar="i/N", help="Encode the i-th of N parts; run each part on any machine.")
     ] = "1/1",
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="local|HOST:PORT",
-            help="Encode on all machines of a Ray cluster, which share images and codes; local: here (extra ray).",
-        ),
-    ] = None,
+    ray: Ray = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, or auto: CUDA if available.")] = "cpu",
     allow_cpu: Annotated[bool, typer.Option("--allow-cpu", help="Use the CPU if CUDA is not available.")] = False,
     threads: Annotated[
@@ -121,7 +120,7 @@ def encode(
         max_pixels=max_pixels,
     )
     stdin = standard_input() if LIST in images else None
-    with _engine(ray, encoder, threads) as encode_images:
+    with encoding_engine(ray, encoder, threads) as encode_images:
         found = find_images(images, root=root, exclude=exclude or (), stdin=stdin, progress=show_progress)
         summary = encode_images(encoder, found, out=out, share=share, batch=batch, progress=show_progress)
     if as_json:
@@ -133,7 +132,7 @@ def encode(
 
 
 @contextmanager
-def _engine(ray: str | None, encoder: "Encoder", threads: int | None) -> Iterator[Callable[..., "Summary"]]:
+def encoding_engine(ray: str | None, encoder: "Encoder", threads: int | None) -> Iterator[Callable[..., "Summary"]]:
     """The function that encodes: in this process, or on the machines of a Ray cluster."""
     if ray is None:
         from nsh.serving.bulk import encode_files

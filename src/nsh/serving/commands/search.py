@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 SOME_FAILED = 1
 
-IndexAddress = Annotated[
-    str,
-    typer.Option(
-        envvar="NSH_INDEX",
-        metavar="FOLDER|URL",
-        help="Folder of the index, or milvus://HOST:PORT/COLLECTION (extra milvus).",
-        show_default=False,
-    ),
-]
+INDEX = typer.Option(
+    envvar="NSH_INDEX",
+    metavar="FOLDER|URL",
+    help="Folder of the index, or milvus://HOST:PORT/COLLECTION (extra milvus).",
+    show_default=False,
+)
+IndexAddress = Annotated[str, INDEX]
 
 
 def search(

@@ -10,12 +10,13 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from nsh.errors import IndexMissing
 from nsh.serving.index.refusals import check_place, outdated, read_only, translating
+from nsh.serving.index.succession import check_address
 
 FILE = "index.sqlite"
 WAIT_SECONDS = 30.0
@@ -69,6 +70,13 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._idle.append(connection)
+
+    def ids_beyond(self, other: Path) -> list[str]:
+        """The ids that this database has, and that of the index in the folder `other` does not."""
+        with translate(self.folder), closing(connect(self.folder)) as connection:
+            connection.execute("ATTACH ? AS other", (f"file:{quote(str((other / FILE).absolute()))}?mode=ro",))
+            missing = "NOT EXISTS (SELECT 1 FROM other.item AS its WHERE its.id = mine.id)"
+            return [id for (id,) in connection.execute(f"SELECT id FROM main.item AS mine WHERE {missing}")]
 
     def _take(self) -> sqlite3.Connection:
         if not self.close.alive:
@@ -158,12 +166,13 @@ def writing(folder: Path) -> Iterator[sqlite3.Connection]:
     """A writer's transaction: committed if the block succeeds, else rolled back.
 
     Raises:
-        IndexUnusable: another process has been writing for longer than `WAIT_SECONDS`, the folder is read-only, the
-            disk is full, or the index is damaged.
+        IndexUnusable: another process has been writing for longer than `WAIT_SECONDS`, another index has replaced this
+            one, the folder is read-only, the disk is full, or the index is damaged.
     """
     if (folder / FILE).exists() and not (os.access(folder, os.W_OK) and os.access(folder / FILE, os.W_OK)):
         raise read_only(folder)
     with _transaction(folder, connect(folder)) as connection:
+        check_address(folder)
         yield connection
 
 

@@ -4,8 +4,9 @@ The folder must be on a local disk and may be mounted read-only; locks and mappe
 file system. Knows no image and no encoder, except the identity of the encoder whose codes it holds.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from nsh.core.codes import code_bytes
 from nsh.errors import CodesError
 from nsh.serving.cores import cpu_quota
-from nsh.serving.index import integrity, writer
+from nsh.serving.index import integrity, items, writer
 from nsh.serving.index.batches import Batch, read_batches
 from nsh.serving.index.database import Database
 from nsh.serving.index.engine import Filter, Hit, ScoredHit, check_addition
@@ -38,7 +39,8 @@ class Index:
 
     def __init__(self, folder: Path, *, readonly: bool) -> None:
         """Use `create` or `open`."""
-        self.folder, self.threads, self._readonly = Path(folder), cpu_quota(), readonly
+        # A link to the folder may lead to another index later, whose codes are another encoder's.
+        self.folder, self.threads, self._readonly = Path(folder).resolve(), cpu_quota(), readonly
         self._database = Database(self.folder)
         self._snapshot = open_snapshot(self._database, threads=self.threads)
 
@@ -232,6 +234,23 @@ class Index:
             IndexUnusable: the index cannot be read.
         """
         return self.read(lambda snapshot: snapshot.code_of(id))
+
+    def describe(self, ids: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The metadata of those of the ids that the newest version has."""
+        with self._database.reading() as connection:
+            return {name: item.metadata for name, item in items.by_id(connection, ids).items()}
+
+    def ids_beyond(self, other: Self) -> list[str]:
+        """The ids that this index has and `other` does not: compares all ids, a second for some millions."""
+        return self._database.ids_beyond(other.folder)
+
+    def sample(self, count: int, *, seed: int) -> tuple[list[str], NDArray[np.uint8]]:
+        """The ids and codes, uint8 [n, bytes], of n <= `count` items, drawn with `seed`, each at most once."""
+        return self.read(lambda snapshot: snapshot.sample(count, seed=seed))
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A read transaction of the database; no change is committed before its end."""
+        return self._database.reading()
 
     def batches(self, *, progress: Progress = no_progress) -> Iterable[Batch]:
         """All items of the version that is open, block by block, in the order of insertion; `progress` counts blocks.

@@ -136,6 +136,16 @@ class Snapshot:
         code: NDArray[np.uint8] = self._codes_of(np.array([found[id].key]))[0]
         return code
 
+    def sample(self, count: int, *, seed: int) -> tuple[list[str], NDArray[np.uint8]]:
+        """As `Index.sample`."""
+        base, alive, delta = self.loaded.rows.base, self.loaded.rows.alive, self.loaded.rows.delta
+        keys = np.concatenate([base.keys if alive is None else base.keys[alive], delta.keys])
+        drawn = np.sort(np.random.default_rng(seed).choice(keys, min(count, len(keys)), replace=False))
+        with self.database.reading() as connection:
+            self._check_unchanged(connection, drawn.tolist())
+            found = items.by_key(connection, drawn.tolist())
+        return [found[key].id for key in drawn.tolist()], self._codes_of(drawn)
+
     def columns(self) -> list[str]:
         """The names of the metadata columns."""
         with self.database.reading() as connection:

@@ -48,6 +48,19 @@ def explain(errors: Sequence[Any]) -> str:
     return "; ".join(f"{'.'.join(str(part) for part in error['loc']) or 'body'}: {error['msg']}" for error in errors)
 
 
+def check_identity(given: str | None, answering: str) -> None:
+    """Make sure that codes or logits are of the encoder that answers; None: their origin was not given.
+
+    Raises:
+        Problem: they are another one's.
+    """
+    if given is not None and given != answering:
+        raise Problem(
+            "other-encoder",
+            f"these are of the encoder {given[:12]}, and {answering[:12]} has taken its place: send the image",
+        )
+
+
 def read_code(text: str, *, bits: int) -> NDArray[np.uint8]:
     """Convert hexadecimal to a code, uint8 [ceil(bits / 8)].
 

@@ -2,7 +2,7 @@
 
 import hmac
 from asyncio import get_running_loop
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -11,9 +11,10 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
+from nsh.errors import CodesError, IndexReplaced, IndexUnusable, NshError, UnknownItem, UnreadableImage
 from nsh.serving.service import answers, schemas
 from nsh.serving.service.problems import Problem
+from nsh.serving.service.release import OpenRelease
 from nsh.serving.service.routes import IMAGE_BODY, JSON, PROBLEMS, find_item, receive_images, service_of
 from nsh.serving.service.service import Service
 from nsh.serving.service.uploads import Upload, media_type
@@ -48,13 +49,17 @@ async def add_items(request: Request) -> Response:
     service = service_of(request)
     uploads = await receive_images(request, limit=service.settings.max_images)
     names = _ids(uploads)
-    outcomes = await service.batcher.encode([upload.content for upload in uploads])
-    answers.require_one(outcomes)
-    made = zip(names, outcomes, strict=True)
-    codes = {name: outcome.code for name, outcome in made if not isinstance(outcome, UnreadableImage)}
-    await _change(service, lambda: service.library.add(list(codes), np.stack(list(codes.values()))))
-    described = answers.describe_codes(uploads, outcomes)
-    return _changed(service, len(codes), [entry for entry in described if entry["error"]])
+
+    async def add(release: OpenRelease) -> Response:
+        outcomes = await release.batcher.encode([upload.content for upload in uploads])
+        answers.require_one(outcomes)
+        made = zip(names, outcomes, strict=True)
+        codes = {name: outcome.code for name, outcome in made if not isinstance(outcome, UnreadableImage)}
+        await _change(service, lambda: release.library.add(list(codes), np.stack(list(codes.values()))))
+        described = answers.describe_codes(uploads, outcomes)
+        return _changed(release, len(codes), [entry for entry in described if entry["error"]])
+
+    return await _in_current(service, add)
 
 
 @router.put("/{id:path}", responses={200: {"model": schemas.Changed}}, openapi_extra=IMAGE_BODY)
@@ -69,26 +74,43 @@ async def put_item(
     """Add or update one item from an image, or from JSON with its code and metadata."""
     service = service_of(request)
     if media_type(request.headers.get("content-type", "")) == JSON:
-        item = answers.parse(schemas.NewItem, await request.body())
-        code, columns = answers.read_code(item.code, bits=service.library.bits), item.metadata
-    else:
-        columns = None if metadata is None else _pairs(metadata)
-        uploads = await receive_images(request, limit=1)
-        (outcome,) = await service.batcher.encode([uploads[0].content])
+        return await _put_code(service, id, answers.parse(schemas.NewItem, await request.body()))
+    columns = None if metadata is None else [_pairs(metadata)]
+    uploads = await receive_images(request, limit=1)
+
+    async def put(release: OpenRelease) -> Response:
+        (outcome,) = await release.batcher.encode([uploads[0].content])
         if isinstance(outcome, UnreadableImage):
             raise Problem("unreadable-image", str(outcome))
-        code = outcome.code
-    await _change(service, lambda: service.library.add([id], code[None], None if columns is None else [columns]))
-    return _changed(service, 1, [])
+        await _change(service, lambda: release.library.add([id], outcome.code[None], columns))
+        return _changed(release, 1, [])
+
+    return await _in_current(service, put)
+
+
+async def _put_code(service: Service, id: str, item: schemas.NewItem) -> Response:
+    release = service.release
+    answers.check_identity(item.encoder_identity, release.encoder.identity)
+    code = answers.read_code(item.code, bits=release.library.bits)
+    columns = None if item.metadata is None else [item.metadata]
+    try:
+        await _change(service, lambda: release.library.add([id], code[None], columns))
+    except IndexReplaced as error:  # the code is the former encoder's
+        raise Problem("other-encoder", "the encoder has just been replaced: encode the image again") from error
+    return _changed(release, 1, [])
 
 
 @router.delete("/{id:path}", responses={200: {"model": schemas.Changed}})
 async def delete_item(request: Request, id: schemas.Id) -> Response:
     """Delete one item."""
     service = service_of(request)
-    await find_item(service, id)
-    await _change(service, lambda: service.library.remove(id))
-    return _changed(service, 1, [])
+
+    async def delete(release: OpenRelease) -> Response:
+        await find_item(service, id)
+        await _change(service, lambda: release.library.remove(id))
+        return _changed(release, 1, [])
+
+    return await _in_current(service, delete)
 
 
 def _ids(uploads: Sequence[Upload]) -> list[str]:
@@ -108,6 +130,21 @@ def _pairs(metadata: list[str]) -> dict[str, str]:
     return pairs
 
 
+async def _in_current(service: Service, change: Callable[[OpenRelease], Awaitable[Response]]) -> Response:
+    """Make a change in the current release; if another one takes its place meanwhile, make it there."""
+    while True:
+        release = service.release
+        try:
+            return await change(release)
+        except IndexReplaced as error:
+            try:
+                await get_running_loop().run_in_executor(service.followers, service.move)
+            except NshError:  # the new release cannot be opened; the client may try again
+                raise error from None
+            if service.release is release:
+                raise
+
+
 async def _change(service: Service, change: Callable[[], None]) -> None:
     try:
         await get_running_loop().run_in_executor(service.writers, change)
@@ -119,6 +156,14 @@ async def _change(service: Service, change: Callable[[], None]) -> None:
         raise Problem("conflict", str(error)) from error
 
 
-def _changed(service: Service, count: int, errors: list[dict[str, str | None]]) -> Response:
-    library = service.library
-    return answers.reply({"changed": count, "items": len(library), "version": library.version, "errors": errors})
+def _changed(release: OpenRelease, count: int, errors: list[dict[str, str | None]]) -> Response:
+    library, identity = release.library, release.encoder.identity
+    return answers.reply(
+        {
+            "changed": count,
+            "items": len(library),
+            "encoder_identity": identity,
+            "version": library.version,
+            "errors": errors,
+        }
+    )

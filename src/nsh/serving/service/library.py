@@ -37,6 +37,7 @@ class Library:
     """An index on any engine, opened for one encoder.
 
     Attributes:
+        address: folder of the index, or URL of a Milvus collection.
         fault: the error of the last change if the disk was and still is full; else "".
         lengths: bits by which it can be searched, ascending: of nested codes, and last of the codes it holds.
     """
@@ -48,7 +49,7 @@ class Library:
             CodesError: there is no index, it cannot be read, or its codes are another encoder's.
         """
         self.fault, self._free_when_full = "", 0
-        self._address = address
+        self.address = address
         self._metrics = metrics
         self._writing = threading.Lock()
         self._refreshing = threading.Lock()
@@ -167,7 +168,7 @@ class Library:
 
     def _free(self) -> int:
         """Bytes free on the disk of an index in a folder, the one engine that raises `IndexFull`."""
-        return shutil.disk_usage(self._address).free
+        return shutil.disk_usage(self.address).free
 
     def _count(self) -> None:
         self._metrics.items.set(len(self._index))

@@ -13,6 +13,7 @@ from nsh.errors import (
     IndexMisplaced,
     IndexMissing,
     IndexReadOnly,
+    IndexReplaced,
     IndexUnusable,
 )
 
@@ -37,6 +38,7 @@ KINDS = {
     "method-not-allowed": Kind(405, "Not with this method"),
     "too-slow": Kind(408, "The request did not arrive in time"),
     "conflict": Kind(409, "The index does not allow this change"),
+    "other-encoder": Kind(409, "Another encoder answers now"),
     "too-large": Kind(413, "The request is too large"),
     "too-many-images": Kind(413, "Too many images in one request"),
     "media-type": Kind(415, "This kind of content is not understood"),
@@ -66,6 +68,7 @@ _OF_THE_INDEX: dict[type[IndexUnusable], str] = {
     IndexDamaged: "damaged",
     IndexFull: "disk-full",
     IndexReadOnly: "read-only",
+    IndexReplaced: "busy",
 }
 
 

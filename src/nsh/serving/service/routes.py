@@ -48,12 +48,13 @@ async def encode(request: Request) -> Response:
     """Codes of one image (as the body) or several (as files of a form)."""
     service = service_of(request)
     uploads = await receive_images(request, limit=service.settings.max_images)
-    outcomes = await service.batcher.encode([upload.content for upload in uploads])
+    release = service.release
+    outcomes = await release.batcher.encode([upload.content for upload in uploads])
     answers.require_one(outcomes)
     return answers.reply(
         {
-            "encoder_identity": service.encoder.identity,
-            "bits": service.library.bits,
+            "encoder_identity": release.encoder.identity,
+            "bits": release.library.bits,
             "results": answers.describe_codes(uploads, outcomes),
         }
     )
@@ -65,7 +66,7 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
     Raises:
         Problem: the index has no item with this id.
     """
-    code = await get_running_loop().run_in_executor(service.searchers, service.library.find_code, id)
+    code = await get_running_loop().run_in_executor(service.searchers, service.release.library.find_code, id)
     if code is None:
         raise Problem("not-found", "the index has no item with this id")
     return code
@@ -75,19 +76,20 @@ async def find_item(service: Service, id: str) -> NDArray[np.uint8]:
 async def info(request: Request) -> Response:
     """The encoder, the index, and the limits of one request."""
     service = service_of(request)
-    settings, contract = service.settings, service.encoder.contract
-    columns = await get_running_loop().run_in_executor(service.searchers, service.library.find_columns)
+    settings, release = service.settings, service.release
+    contract, library = release.encoder.contract, release.library
+    columns = await get_running_loop().run_in_executor(service.searchers, library.find_columns)
     return answers.reply(
         {
             "service": f"nsh {nsh.__version__}",
-            "encoder_identity": service.encoder.identity,
+            "encoder_identity": release.encoder.identity,
             "method": contract.method,
             "backbone": contract.backbone,
             "bits": service.library.bits,
             "lengths": service.library.lengths,
             "image_size": contract.image_size,
-            "items": len(service.library),
-            "version": service.library.version,
+            "items": len(library),
+            "version": library.version,
             "columns": columns,
             "thumbnails": settings.images is not None,
             "writable": settings.token is not None,

@@ -2,7 +2,7 @@
 
 from asyncio import get_running_loop
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
@@ -13,9 +13,12 @@ from nsh.core.codes import binarize, pack
 from nsh.errors import CodesError, IndexUnusable, UnknownItem, UnreadableImage
 from nsh.serving.index import Filter
 from nsh.serving.service import answers, schemas
+from nsh.serving.service.observe import record_of
 from nsh.serving.service.problems import Problem
+from nsh.serving.service.release import OpenRelease
 from nsh.serving.service.routes import IMAGES, JSON, MAX_HITS, PROBLEMS, receive_images, service_of
 from nsh.serving.service.service import Service
+from nsh.serving.service.shadow import Searched
 from nsh.serving.service.uploads import media_type
 
 DEFAULT_HITS = 10
@@ -48,12 +51,13 @@ async def search(
         raise Problem("invalid", "column and value go together: give both or neither")
     where = Filter(id_prefix=id_prefix, column=column, value=value) if id_prefix or column is not None else None
     count = k or (DEFAULT_HITS if radius is None else MAX_HITS)
-    query, logits = await _find_query(request, service)
-    find = partial(service.library.search, query)
+    release, query, logits, image = await _find_query(request, service)
+    library = release.library
+    find = partial(library.search, query)
     if rerank:
         if logits is None:
             raise Problem("invalid", "rerank needs logits, found a code or an id, which has none: send the image")
-        find = partial(service.library.search_reranked, logits)
+        find = partial(library.search_reranked, logits)
     try:
         found = await get_running_loop().run_in_executor(
             service.searchers, lambda: find(k=count, radius=radius, where=where, bits=bits)
@@ -64,31 +68,55 @@ async def search(
         raise
     except CodesError as error:  # no item has this column, or codes cannot be cut to these bits
         raise Problem("invalid", str(error)) from error
+    if service.shadow is not None and (image is not None or isinstance(query, str)):
+        hits, request_id = [hit.id for hit in found.hits], record_of(request.scope).request_id
+        origin: bytes | str = image if image is not None else str(query)
+        service.shadow.offer(Searched(origin, where, rerank, hits, release.encoder.identity, request_id))
     return answers.reply(
         {
             "code": found.code.tobytes().hex(),
             "logits": None if logits is None else logits.tolist(),
-            "bits": service.library.bits,
-            "compared": bits or service.library.bits,
+            "encoder_identity": release.encoder.identity,
+            "bits": library.bits,
+            "compared": bits or library.bits,
             "version": found.version,
             "hits": answers.describe_hits(found.hits),
         }
     )
 
 
-async def _find_query(request: Request, service: Service) -> tuple[NDArray[np.uint8] | str, NDArray[np.float32] | None]:
-    """The query's code or the id of an item, and its logits, float32 [bits], if it has some."""
+class _Query(NamedTuple):
+    release: OpenRelease  # that all of the answer is from
+    code: NDArray[np.uint8] | str  # or the id of an item
+    logits: NDArray[np.float32] | None  # [bits], of an image
+    image: bytes | None
+
+
+async def _find_query(request: Request, service: Service) -> _Query:
     if media_type(request.headers.get("content-type", "")) != JSON:
         uploads = await receive_images(request, limit=1)
-        (outcome,) = await service.batcher.encode([uploads[0].content])
+        release = service.release
+        (outcome,) = await release.batcher.encode([uploads[0].content])
         if isinstance(outcome, UnreadableImage):
             raise Problem("unreadable-image", str(outcome))
-        service.drift.observe(outcome.code)
-        return outcome.code, outcome.logit
+        release.drift.observe(outcome.code)
+        return _Query(release, outcome.code, outcome.logit, uploads[0].content)
     query = answers.parse(schemas.Query, await request.body())
     if [query.code, query.id, query.logits].count(None) != 2:
         raise Problem("invalid", "give one of code, id and logits")
+    release = service.release
+    answers.check_identity(query.encoder_identity, release.encoder.identity)
+    bits = release.library.bits
     if query.logits is not None:
-        logits = answers.read_logits(query.logits, bits=service.library.bits)
-        return pack(binarize(logits[None]))[0], logits
-    return (query.id or answers.read_code(query.code or "", bits=service.library.bits)), None
+        logits = answers.read_logits(query.logits, bits=bits)
+        return _Query(release, pack(binarize(logits[None]))[0], logits, None)
+    return _Query(release, query.id or answers.read_code(query.code or "", bits=bits), None, None)
+
+
+@router.get("/v1/shadow", responses={200: {"model": schemas.ShadowReport}})
+async def shadow(request: Request) -> Response:
+    """How a second release compares, if the service was started with one."""
+    found = service_of(request).shadow
+    if found is None:
+        raise Problem("not-found", "start the service with --shadow to compare a second encoder")
+    return answers.reply(found.report())

@@ -58,7 +58,8 @@ def run(settings: Settings, *, host: str, port: int, address_file: Path | None =
     for stop in (signal.SIGTERM, signal.SIGINT):  # uvicorn handles them while it runs and raises them again after
         signal.signal(stop, signal.SIG_IGN)
     config = configure(service, host=host, port=port)
-    log("start", address=f"http://{host}:{port}", items=len(service.library), encoder=service.encoder.identity[:12])
+    release = service.release
+    log("start", address=f"http://{host}:{port}", items=len(release.library), encoder=release.encoder.identity[:12])
     _Server(config, address_file).run()
     log("stop")
 

@@ -25,6 +25,15 @@ _HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shadow:
+    """An encoder and the index of its codes, which answer nobody and are compared with those that do."""
+
+    model: Path
+    index: str | Path
+    share: float = 0.1  # of the searches; 0..1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Paths, host names, threads, and the limits of requests.
 
@@ -32,8 +41,10 @@ class Settings:
     `max_pixels` x 4 bytes for decoded images.
     """
 
-    model: Path  # encoder.onnx
-    index: str | Path  # folder of the index, or milvus://HOST:PORT/COLLECTION
+    model: Path = Path()  # encoder.onnx
+    index: str | Path = Path()  # folder of the index, or milvus://HOST:PORT/COLLECTION
+    deployment: Path | None = None  # its current release gives model and index, and is followed
+    shadow: Shadow | None = None  # a release that is compared
     images: Path | None = None  # root that the index's ids are relative to; None: no thumbnails
     token: str | None = field(default=None, repr=False)  # of those who may change items; None: nobody may
     device: str = "cpu"  # as nsh.serving.session.open_session takes it
@@ -46,7 +57,7 @@ class Settings:
     timeout: float = 30.0  # seconds that one request may take, including its arrival
     keep_alive: int = 75  # seconds that a connection may be idle: longer than a load balancer's, mostly 60
     allowed_hosts: tuple[str, ...] = ()  # host names besides the service's own; see admission.Hosts
-    refresh: float = 2.0  # seconds between two checks for a newer version of the index
+    refresh: float = 2.0  # seconds between two checks for a newer version of the index, or another release
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -68,5 +79,7 @@ class Settings:
             faults.append(f"images: there is no folder {self.images}")
         if self.token is not None and (len(self.token) < MIN_TOKEN or not self.token.isascii()):
             faults.append(f"token: at least {MIN_TOKEN} ASCII characters are needed")
+        if self.shadow is not None and not 0 <= self.shadow.share <= 1:
+            faults.append(f"shadow share: found {self.shadow.share}, allowed are 0 to 1")
         if faults:
             raise ConfigError("; ".join(faults))

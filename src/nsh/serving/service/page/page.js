@@ -64,7 +64,7 @@ function searchFile(file) {
   const type = file.type.startsWith("image/") ? file.type : "application/octet-stream";
   send(question(chosen, STEP), file, type, (answer) => {
     pictures.set(answer.code, picture);
-    state = { ...chosen, query: { logits: answer.logits } };
+    state = { ...chosen, query: { logits: answer.logits, encoder_identity: answer.encoder_identity } };
     history.pushState(null, "", address(state));
     show(answer, null);
   });
@@ -139,7 +139,8 @@ function showPreview(picture, name) {
 // before: an answer that is shown already and is the beginning of this one, or null
 function show(answer, before) {
   const others = (hits) => hits.filter((hit) => hit.id !== state.query.id);
-  const more = before && before.version === answer.version ? others(before.hits).length : 0;
+  const same = before && ["encoder_identity", "version"].every((name) => before[name] === answer[name]);
+  const more = same ? others(before.hits).length : 0;
   const hits = others(answer.hits);
   const cards = hits.slice(more).map((hit) => drawHit(hit, info, searchItem));
   if (more) find("hits").append(...cards);

@@ -3,15 +3,16 @@
 const KINDS = ["id", "code", "logits"]; // of a query
 const FILTERS = { prefix: "", column: "", value: "" };
 
-// {query: {id}, {code} or {logits}, name, radius or null, prefix, column, value, rerank}; null if nothing is searched
+// {query: {id}, {code} or {logits, encoder_identity}, name, radius or null, prefix, column, value, rerank}; null if nothing is searched
 export function read(address) {
   const given = new URLSearchParams(address);
   const kind = KINDS.find((name) => given.get(name));
   if (!kind) return null;
   const text = given.get(kind);
+  const origin = given.get("encoder") ? { encoder_identity: given.get("encoder") } : {};
   const filters = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, given.get(name) ?? ""]));
   return {
-    query: { [kind]: kind === "logits" ? unpack(text) : text },
+    query: { [kind]: kind === "logits" ? unpack(text) : text, ...origin },
     name: given.get("name") ?? (kind === "id" ? text : "a shared search"),
     radius: given.get("radius") === null ? null : Number(given.get("radius")),
     rerank: kind === "logits" && given.has("rerank"),
@@ -23,6 +24,7 @@ export function address(state) {
   const [kind, value] = Object.entries(state.query)[0];
   const given = new URLSearchParams({ [kind]: kind === "logits" ? pack(value) : value });
   if (kind !== "id") given.set("name", state.name);
+  if (state.query.encoder_identity) given.set("encoder", state.query.encoder_identity);
   if (state.radius !== null) given.set("radius", state.radius);
   for (const name of Object.keys(FILTERS)) if (state[name]) given.set(name, state[name]);
   if (state.rerank) given.set("rerank", "");

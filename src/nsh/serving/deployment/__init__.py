@@ -1,0 +1,1 @@
+"""A deployment: a folder with an encoder and its index, which are replaced together under a running service."""
