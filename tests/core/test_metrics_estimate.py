@@ -6,7 +6,7 @@ import pytest
 from nsh.core.codes import pack
 from nsh.core.hamming import rank
 from nsh.core.metrics import evaluate
-from nsh.core.metrics.estimate import EXPANSION, SHARE, estimate_map, find_related
+from nsh.core.metrics.estimate import SHARE, estimate_map, find_related
 from nsh.errors import DataError
 
 
@@ -14,17 +14,11 @@ def cosine(a, b):
     return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b) or 1)
 
 
-def nearest(row, items, share):
-    order = sorted(range(len(items)), key=lambda item: -cosine(row, items[item]))
-    return order[: max(1, round(share * len(items)))]
-
-
 def related_by_hand(query, gallery):
-    unit = [[value / math.hypot(*row) for value in row] for row in gallery]
     found = []
     for row in query:
-        mean = [sum(values) for values in zip(*(unit[item] for item in nearest(row, unit, EXPANSION)), strict=True)]
-        found.append(nearest(mean, unit, SHARE))
+        order = sorted(range(len(gallery)), key=lambda item: -cosine(row, gallery[item]))
+        found.append(order[: round(SHARE * len(gallery))])
     return found
 
 

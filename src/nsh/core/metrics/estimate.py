@@ -2,17 +2,14 @@
 
     estimate          agreement * tightness
     agreement         mAP at depth k of the codes if related items were the relevant ones
-    related(q, g)     g is among the nearest `SHARE` of the gallery to q', by cosine
-    q'                the mean of the nearest `EXPANSION` of the gallery to q: query expansion, without q itself, of
-                      Chum et al., "Total Recall", ICCV 2007
+    related(q, g)     g is among the nearest `SHARE` of the gallery to q, by cosine of float embeddings
     tightness         1 - (mean distance to the k nearest codes) / (mean distance to all), over all queries; 0 below 0,
                       and where all codes are equal
     k                 at most `SHARE` of the gallery: of a whole gallery, nothing is near
 
 The related items are many because labels group images coarsely: with a narrow set, codes that copy floats best win,
-and not those that group images best. The expansion is there because the mean of several images has less noise than one.
-Tightness rewards codes whose groups are dense and far apart; alone it would reward codes that group images wrongly.
-Embeddings are projected on telling directions before (`nsh.core.metrics.directions`).
+and not those that group images best. Tightness rewards codes whose groups are dense and far apart; alone it would
+reward codes that group images wrongly. Embeddings are projected before (`nsh.core.metrics.directions`).
 """
 
 from dataclasses import dataclass
@@ -27,7 +24,6 @@ from nsh.errors import DataError
 
 QUERIES = 500
 SHARE = 0.1
-EXPANSION = 0.01
 
 Codes = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 """Of queries and gallery, uint8 [q, bytes] and [g, bytes]."""
@@ -82,8 +78,7 @@ def find_related(
     queries, items = _unit(query), _unit(gallery)
     packed = np.empty((len(queries), -(-len(items) // 8)), np.uint8)
     for block in query_blocks(len(queries), len(items)):
-        expanded = _nearest(queries[block], items, share=EXPANSION).astype(np.float64) @ items
-        packed[block] = np.packbits(_nearest(_unit(expanded), items, share=share), axis=1)
+        packed[block] = np.packbits(_nearest(queries[block], items, share=share), axis=1)
     return packed
 
 
