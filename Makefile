@@ -172,6 +172,10 @@ sweep: setup  ## What temperatures, m and short codes do to NSH, as the paper's 
 figures: setup  ## Precision-recall curves, Hamming balls and t-SNE of what make table has measured
 	python -m nsh.studies.figures --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(CHOSEN)
 
+.PHONY: estimate
+estimate: setup  ## How well the estimate of mAP without labels ranks what make table has measured
+	python -m nsh.studies.estimate --setting $(SETTING) $(if $(ROOT),--root $(ROOT))
+
 .PHONY: clean
 clean:  ## Remove scratch and caches; data, models, results and the results of studies stay
 	rm -rf .cache/nsh .cache/coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist src/*.egg-info

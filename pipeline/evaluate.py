@@ -1,7 +1,7 @@
-"""Stage evaluate: codes and the split's labels -> metrics/<method>-<bits>.json and metrics/curves/<method>-<bits>/.
+"""Stage evaluate: codes, embeddings and the split's labels -> metrics/<method>-<bits>.json and metrics/curves/.
 
-metrics/curves/ gets all that compare needs of a pair (see `nsh.project.results`). It is small text and lies in git as
-the figures do: a fresh clone has nothing to do, and pairs that left the matrix make no difference.
+metrics/curves/<method>-<bits>/ gets all that compare needs of a pair (see `nsh.project.results`). It is small text and
+lies in git as the figures do: a fresh clone has nothing to do, and pairs that left the matrix make no difference.
 """
 
 from pathlib import Path

@@ -11,10 +11,13 @@ from nsh.core.codes import first_bits, pack
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.manifest import Entry, Plan, digest_ids
 from nsh.core.metrics import CURVES, evaluate
+from nsh.core.metrics.estimate import estimate_map, find_related
 from nsh.core.query_logits import write_logits
 from nsh.data.split import Rows, Split, write
 from nsh.errors import CodesError
+from nsh.project.embeddings import Embeddings
 from nsh.project.paths import Pair
+from nsh.project.projected import project_parts
 from nsh.system.command import run_stage
 from nsh.system.files import read_json, write_json
 from pipeline import evaluate as stage
@@ -60,6 +63,11 @@ def recorded(arguments, options):
     print("recorded", arguments[0].resolve())
 
 
+def save_embeddings(name, values):
+    Path("data/embed").mkdir(exist_ok=True)
+    np.save(f"data/embed/{name}.npy", values)
+
+
 class Project:
     def __init__(self, *, labelled):
         random = np.random.default_rng(0)
@@ -75,15 +83,23 @@ class Project:
         write_json(Path(f"models/nsh-{BITS}/history.json"), [{"epoch": 1, "loss": 0.5}])
         self.logits = random.standard_normal((8, BITS)).astype(np.float32)
         self.query_codes, self.gallery_codes = pack(self.logits > 0), pack(random.random((40, BITS)) < 0.5)
+        for name, part in parts.items():
+            save_embeddings(name, random.normal(size=(len(part.ids), 5)).astype(np.float32))
+        save_embeddings("views", random.normal(size=(2, 3, 5)).astype(np.float16))
 
     def write_codes(self, **options):
         write_codes("query", self.query.ids, self.query_codes)
         write_logits(Path("codes") / f"nsh-{BITS}" / "query", 0, self.logits)
         write_codes("gallery", self.gallery.ids, self.gallery_codes, **options)
 
-    def measure(self, labels, gallery_codes):
+    def measure(self, labels, kept):
         options = {"bits": BITS, "k": 1000, "query_logits": self.logits}
-        return evaluate(self.query_codes, gallery_codes, *labels, **options)
+        return evaluate(self.query_codes, self.gallery_codes[kept], *labels, **options)
+
+    def estimate(self, kept):
+        projected = project_parts(Embeddings(Path("data/embed")))
+        related = find_related(projected["query"], projected["gallery"][kept])
+        return estimate_map((self.query_codes, self.gallery_codes[kept]), related, k=1000).value
 
 
 def run():
@@ -106,7 +122,8 @@ def test_writes_figures_protocol_and_curves(project):
     protocol = written.pop("protocol")
     assert written["mAP_at_1000_reranked"] != written["mAP_at_1000"]
     everything = labels(project.query, range(8)), labels(project.gallery, range(40))
-    expected = project.measure(everything, project.gallery_codes)
+    expected = project.measure(everything, range(40))
+    assert written.pop("estimated_mAP_at_1000") == pytest.approx(project.estimate(range(40)), abs=1e-6)
     assert written == pytest.approx(expected.metrics, abs=1e-11)
     counts = {name: protocol[name] for name in ("k", "bits", "queries", "gallery", "gallery_without_code")}
     assert counts == {"k": 1000, "bits": BITS, "queries": 8, "gallery": 40, "gallery_without_code": 0}
@@ -144,9 +161,10 @@ def test_images_without_a_code_are_left_out_and_counted(project):
     project.write_codes(broken=broken)
     kept = [row for row in range(40) if row not in broken]
     everything = labels(project.query, range(8)), labels(project.gallery, kept)
-    expected = project.measure(everything, project.gallery_codes[kept])
+    expected = project.measure(everything, kept)
     written = run()
     protocol = written.pop("protocol")
+    assert written.pop("estimated_mAP_at_1000") == pytest.approx(project.estimate(kept), abs=1e-6)
     assert written == pytest.approx(expected.metrics, abs=1e-11)
     assert (protocol["gallery"], protocol["gallery_without_code"]) == (37, 3)
 
@@ -183,6 +201,7 @@ def test_without_labels_the_files_are_there_with_label_free_figures(tmp_path, mo
     project.write_codes()
     written = run()
     assert "empty_ball_share" in written
+    assert 0 < written["estimated_mAP_at_1000"] < 1
     assert not any(name.startswith(("mAP", "P_", "recall")) for name in written)
     assert {name: tuple(read_curve(name)[0]) for name in CURVES} == CURVES
     assert read_curve("average_precision") == [["average_precision"]]

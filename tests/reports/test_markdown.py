@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 
 from nsh.core.metrics import bootstrap_interval
+from nsh.reports.heading import best_pair
 from nsh.reports.markdown import results_markdown
 
 
@@ -98,9 +99,19 @@ def test_the_papers_backbone_is_not_called_another(measured, heading):
 def test_without_labels_no_figure_pretends(measure, heading):
     heading = dataclasses.replace(heading, data_set="folder", ceiling={})
     text = results_markdown([measure("nsh", 16, 0.5, labelled=False)], heading, pictures=[])
-    assert "mAP" not in text
+    assert "| mAP" not in text
     assert "have no labels" in text
-    assert table_rows(text, "| nsh |") == [["nsh", "16", "0.5000", "0.9000", "0.0000", "12,345", "0.8750"]]
+    assert table_rows(text, "| nsh |") == [["nsh", "16", "0.7500", "0.5000", "0.9000", "0.0000", "12,345", "0.8750"]]
+
+
+def test_without_labels_the_estimate_orders_the_methods_of_a_length(measure, heading):
+    heading = dataclasses.replace(heading, data_set="folder", ceiling={})
+    values = {("nsh", 16): 0.25, ("nsh", 32): 0.5, ("itq", 16): 0.375, ("itq", 32): 0.125}
+    pairs = [measure(*pair, value, labelled=False) for pair, value in values.items()]
+    text = results_markdown(pairs, heading, pictures=[])
+    lines = [line for line in text.splitlines() if line.startswith(("| nsh |", "| itq |"))]
+    assert [line[2:10] for line in lines] == ["itq | 16", "nsh | 16", "nsh | 32", "itq | 32"]
+    assert best_pair(pairs, k=1000).key == "nsh-32"
 
 
 def test_every_table_has_one_width(measured, heading):

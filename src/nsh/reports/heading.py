@@ -20,5 +20,6 @@ class Heading:
 
 
 def best_pair(measured: Iterable[Measured], *, k: int) -> Measured:
-    """The pair with the highest mAP at k; without labels, the first with the longest codes."""
-    return max(measured, key=lambda item: (item.metrics.get(f"mAP_at_{k}", 0.0), item.bits))
+    """The pair with the highest mAP at k; without labels, of the longest codes that with the highest estimate of it."""
+    names = f"mAP_at_{k}", f"estimated_mAP_at_{k}"
+    return max(measured, key=lambda item: (item.metrics.get(names[0], 0.0), item.bits, item.metrics.get(names[1], 0.0)))

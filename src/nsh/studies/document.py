@@ -14,7 +14,7 @@ from nsh.studies.trials import Result
 from nsh.system.files import write_bytes, write_text
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
-STUDIES = ("ablation", "sweep", "figures")
+STUDIES = ("estimate", "ablation", "sweep", "figures")
 SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
 MISSING = "missing"
 FIGURES = ("mAP_at_1000", "mAP_at_1000_reranked", "P_at_1000", "P_at_H2", "train_seconds")

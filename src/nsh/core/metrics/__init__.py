@@ -1,4 +1,4 @@
-"""Metrics of codes: retrieval figures if there are labels, bit figures always.
+"""Metrics of codes: retrieval figures if there are labels, bit figures and an estimate always.
 
 A gallery item is *relevant* to a query if the two share at least one label. The gallery is ranked by
 (distance, gallery row). If the gallery has fewer than k items, k is its size.
@@ -25,6 +25,11 @@ Over the gallery's codes, with p_b the share of ones of bit b:
     constant_bits_share  share of bits that are the same in every code
     unique_codes         number of different codes
     code_entropy         mean over b of the entropy of p_b, in bits; 1: all even
+
+From codes and float embeddings, without labels:
+
+    estimated_mAP_at_k   agreement of near codes with near embeddings, times the tightness of near codes; it ranks
+                         encoders on one gallery (`nsh.core.metrics.estimate`)
 
 Knows nothing of files, models or data sets.
 """
