@@ -1,6 +1,7 @@
 """Who may become challenger and champion, on a real store with versions of several splits and profiles."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from tests.commands import run_nsh
@@ -10,6 +11,7 @@ from nsh.config import change, read_params
 from nsh.errors import TrackingError
 from nsh.tracking import list_versions, promote, rollback, sync
 from nsh.tracking.champions import ROLLED_BACK, Promotion, _line
+from nsh.tracking.recorded import Recorded
 from nsh.tracking.store import open_store
 
 NAME, UNLABELLED = "folder-nsh-16", "folder-nsh-32"
@@ -161,6 +163,25 @@ def test_a_version_has_a_page(project):
     ):
         assert text in page
     assert run_nsh("registry", "rollback", NAME).stdout == f"{NAME}: champion is version 1 again (before: version 2)\n"
+
+
+def test_estimates_are_compared_on_one_backbone_alone():
+    estimate = Recorded(
+        name=UNLABELLED,
+        version="1",
+        run_id="a",
+        split_sha256="5" * 64,
+        protocol="",
+        counts={},
+        figure="estimated_mAP_at_5",
+        value=0.4,
+        trial=False,
+        backbone="backbone.name=resnet18",
+    )
+    other = replace(estimate, backbone="backbone.name=mobilenet_v2")
+    assert estimate.is_comparable(replace(estimate, value=0.5))
+    assert not estimate.is_comparable(other)
+    assert replace(estimate, figure="mAP_at_5").is_comparable(replace(other, figure="mAP_at_5"))
 
 
 def make_history(*changes):

@@ -37,6 +37,7 @@ class Recorded:
         figure: name of the figure that versions are compared by; "" without labels and estimate.
         value: of the figure; None without one.
         trial: whether its parameters were marked as a trial.
+        backbone: the block of params.yaml as text; an estimate holds for one backbone only.
     """
 
     name: str
@@ -48,15 +49,16 @@ class Recorded:
     figure: str
     value: float | None
     trial: bool
+    backbone: str
 
     def is_comparable(self, other: "Recorded") -> bool:
-        """Whether both have one split, one figure with one k, and no different protocol."""
+        """Whether both have one split, one figure with one k, no different protocol, and estimates one backbone."""
         known = {result.protocol for result in (self, other)} - {""}
         return bool(self.split_sha256) and self._setting == other._setting and len(known) < 2
 
     @property
-    def _setting(self) -> tuple[str, str]:
-        return self.split_sha256, self.figure
+    def _setting(self) -> tuple[str, str, str]:
+        return self.split_sha256, self.figure, self.backbone * self.figure.startswith("estimated")
 
     @property
     def shown(self) -> str:
@@ -68,7 +70,8 @@ class Recorded:
     def __str__(self) -> str:
         """For example "split ed671dce, gallery of 20000, mAP_at_1000"."""
         gallery = f"gallery of {self.counts['gallery']}" if "gallery" in self.counts else "gallery not known"
-        return f"split {self.split_sha256[:8] or 'not known'}, {gallery}, {self.figure or 'no figure'}"
+        measured = f"split {self.split_sha256[:8] or 'not known'}, {gallery}, {self.figure or 'no figure'}"
+        return f"{measured}, {self.backbone}" if self.figure.startswith("estimated") else measured
 
 
 def read_recorded(client: "MlflowClient", name: str = "") -> list[Recorded]:
@@ -89,7 +92,7 @@ def headline(metrics: Mapping[str, float]) -> str:
 
 
 def _read(run: "Run") -> Recorded:
-    tags, metrics = run.data.tags, run.data.metrics
+    tags, metrics, params = run.data.tags, run.data.metrics, run.data.params
     name, _, version = tags[VERSION].rpartition("/")
     figure = headline(metrics)
     return Recorded(
@@ -102,6 +105,7 @@ def _read(run: "Run") -> Recorded:
         figure=figure,
         value=float(metrics[figure]) if figure else None,
         trial=tags.get(TRIAL) == "true",
+        backbone=", ".join(f"{key}={params[key]}" for key in sorted(params) if key.startswith("backbone.")),
     )
 
 
