@@ -15,12 +15,11 @@ from nsh.errors import DataError
 from nsh.methods import METHODS
 from nsh.project.embeddings import Embeddings
 from nsh.project.projected import project_parts
-from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
 from nsh.studies.command import make_call, open_parser, open_setting
 from nsh.studies.document import made_with, write_section
 from nsh.studies.protocol import K
-from nsh.studies.setting import Setting
+from nsh.studies.setting import Setting, title_of
 from nsh.studies.table import BITS, METRIC, make_trials
 from nsh.studies.trials import Result, read_results, select
 from nsh.system.command import run_command
@@ -98,7 +97,7 @@ def estimate_markdown(results: Sequence[Result], figures: Sequence[Figures], *, 
     rows.append(["methods", *(str(len(group)) for group in groups)])
     return "\n\n".join(
         [
-            f"## {paper.DATA_SETS.get(setting, setting)}: quality without labels",
+            f"## {title_of(setting)}: quality without labels",
             "How well figures rank the methods of the table: Spearman's correlation with mAP@1000, first seed; 1 is "
             "the same order. All but P@H≤2 need no labels. [Decision 7](decisions/0007-what-a-metric-means.md) "
             "defines the estimate; an empty cell is a figure that is the same for all methods, or too few methods.",
