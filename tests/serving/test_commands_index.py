@@ -77,6 +77,8 @@ def test_an_index_keeps_the_first_bits_of_nested_codes_and_of_what_is_added(tmp_
     assert {name: index.code_of(name).tolist() for name in whole} == {
         name: first_bits(code[None], bits=20)[0].tolist() for name, code in whole.items()
     }
+    followed = nsh("update", more, "--index", tmp_path / "index", "--json")
+    assert json.loads(followed.stdout) == {"added": 0, "updated": 0, "removed": 2, "items": 2}
 
 
 def codes_in(folder):

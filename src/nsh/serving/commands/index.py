@@ -176,20 +176,14 @@ def upgrade(
 
 def _add(to: "Engine", sources: "list[Codes]", *, metadata: Path | None) -> "tuple[int, MatchedMetadata | None]":
     """Add the codes, cut to the index's length; return how many of the ids are new, and their metadata."""
-    import numpy as np
-
-    from nsh.core.codes import check_length, first_bits
+    from nsh.serving.commands.codes import codes_for
     from nsh.serving.index.metadata_csv import read_metadata
 
     ids = [name for source in sources for name in source.ids]
-    codes = np.concatenate([source.codes for source in sources])
-    header = sources[0].header
-    if to.encoder_identity == header["encoder_identity"] and to.bits != header["bits"]:
-        check_length(to.bits, [*header["nested"], header["bits"]])
-        codes = first_bits(codes, bits=to.bits)
+    codes, identity = codes_for(to, sources), sources[0].header["encoder_identity"]
     joined = None if metadata is None else read_metadata(metadata, ids)
     items = None if joined is None else joined.items
-    return to.add(ids, codes, metadata=items, encoder_identity=header["encoder_identity"]), joined
+    return to.add(ids, codes, metadata=items, encoder_identity=identity), joined
 
 
 def _find(index: "Engine", name: str) -> str:

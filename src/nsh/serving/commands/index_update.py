@@ -22,9 +22,7 @@ def update(
     Example:
     nsh encode photos --model encoder.onnx --out codes && nsh index update codes --index index
     """
-    import numpy as np
-
-    from nsh.serving.commands.codes import read_codes_of_one_encoder
+    from nsh.serving.commands.codes import codes_for, read_codes_of_one_encoder
     from nsh.serving.index import Index
     from nsh.serving.index.following import follow
     from nsh.system.folders import atomic_folder, is_empty
@@ -36,8 +34,7 @@ def update(
             Index.create(partial, bits=header["bits"], encoder_identity=header["encoder_identity"]).close()
     changed = Index.open(folder)
     ids = [name for source in sources for name in source.ids]
-    found = np.concatenate([source.codes for source in sources])
-    counts = follow(changed, ids, found, encoder_identity=header["encoder_identity"])
+    counts = follow(changed, ids, codes_for(changed, sources), encoder_identity=header["encoder_identity"])
     if as_json:
         typer.echo(json.dumps({**counts._asdict(), "items": len(changed)}, indent=2))
     else:

@@ -68,7 +68,8 @@ async def search(
         raise
     except CodesError as error:  # no item has this column, or codes cannot be cut to these bits
         raise Problem("invalid", str(error)) from error
-    if service.shadow is not None and (image is not None or isinstance(query, str)):
+    whole = bits in (None, library.bits)  # another encoder's codes may have no such first bits
+    if service.shadow is not None and whole and (image is not None or isinstance(query, str)):
         hits, request_id = [hit.id for hit in found.hits], record_of(request.scope).request_id
         origin: bytes | str = image if image is not None else str(query)
         service.shadow.offer(Searched(origin, where, rerank, hits, release.encoder.identity, request_id))
