@@ -13,6 +13,7 @@ reward codes that group images wrongly. Embeddings are projected before (`nsh.co
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,7 +139,7 @@ def _nearest(query: NDArray[np.float64], items: NDArray[np.float64], *, share: f
     return near
 
 
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
+def _unit(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     wide = rows.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
     unit: NDArray[np.float64] = np.divide(wide, length, out=np.zeros_like(wide), where=length > 0)
