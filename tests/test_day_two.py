@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from PIL import Image, ImageOps
-from tests.end_to_end.project import BROKEN, Project, draw_digits, make_project, save
+from sklearn.datasets import load_digits
+from tests.end_to_end.project import BROKEN, IMAGES, Project, draw_digits, make_project, save
 from tests.waiting import wait_until
 
 from nsh.serving import Encoder
@@ -37,6 +39,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
     save(project, "one encoder")
     return project
+
+
+def draw_more(folder: Path) -> list[Path]:
+    """Photographs like those of the project, of which it has none."""
+    folder.mkdir()
+    paths = []
+    for row, pixels in enumerate(load_digits().images[IMAGES : IMAGES + WINDOW]):
+        paths.append(folder / f"{row:04}.png")
+        Image.fromarray((pixels / pixels.max() * 255).astype(np.uint8)).save(paths[-1])
+    return paths
 
 
 class Service:
@@ -103,7 +115,7 @@ def test_from_the_first_model_to_the_second_and_back(project: Project, tmp_path:
     first = identity(project)
 
     with serve(project, "--deployment", "deployment") as service:
-        drift_alarms_only_for_other_images(project, service, photos[:WINDOW], tmp_path)
+        drift_alarms_only_for_other_images(project, service, draw_more(tmp_path / "usual"), tmp_path)
         a_challenger_must_prove_itself(project, photos[:WINDOW])
         the_new_encoder_is_compared_on_real_requests(project, photos[:8])
         second = the_switch_fails_no_request(project, service, photos, first)
