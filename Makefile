@@ -120,7 +120,7 @@ sbom: setup $(SBOM_VENV)/.ready  ## Write build/sbom.json: the packages of .venv
 
 $(SBOM_VENV)/.ready: constraints.txt
 	test -x $(SBOM_VENV)/bin/python || $(PYTHON) -m venv $(SBOM_VENV)
-	$(SBOM_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt cyclonedx-bom
+	$(SBOM_VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt 'cyclonedx-bom>=7.5'
 	touch $@
 
 .PHONY: readme
