@@ -43,7 +43,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # that no worker is left alone with it. What makes something for other files comes long before them, so that no worker
 # waits for it. The rest is `make test-fast`.
 SLOW = (
-    *("end_to_end/test_repro", "pipeline", "export/test_graph", "training/finetune", "end_to_end"),
+    *("end_to_end/test_repro", "pipeline", "export/test_graph", "training/finetune", "end_to_end", "test_day_two"),
     *("methods/test_all_methods", "studies", "tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
     *("serving/service/test_server", "training"),

@@ -65,7 +65,7 @@ def test_the_parameters_are_checked_whole(folder):
     (folder / "params.yaml").write_text(text)
     good = run_nsh("params", "check")
     assert (good.returncode, good.stderr) == (0, "")
-    assert good.stdout.startswith("params.yaml has no mistake: nsh, itq at 16, 32, 64 bits")
+    assert good.stdout.startswith("params.yaml has no mistake: nsh_plus, nsh at 16, 32, 64 bits")
     (folder / "params.yaml").write_text(text.replace("[nsh, itq]", "nsh").replace("[16, 32, 64]", "[16.5]"))
     bad = run_nsh("params", "check")
     assert (bad.returncode, bad.stdout) == (2, "")

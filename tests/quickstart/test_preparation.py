@@ -64,8 +64,8 @@ def test_settings_of_the_users_own(project: Path, photos: Path) -> None:
 
 def test_a_mistake_in_the_profile(project: Path, photos: Path) -> None:
     profile = Path("params/own-folder.yaml")
-    profile.write_text(profile.read_text() + "export: {calibration: -1}\n")
-    with pytest.raises(ConfigError, match=r"(?s)params/own-folder.yaml over params.yaml has 1 mistake.*calibration"):
+    profile.write_text(profile.read_text() + "encode: {batch: -1}\n")
+    with pytest.raises(ConfigError, match=r"(?s)params/own-folder.yaml over params.yaml has 1 mistake.*encode.batch"):
         plan(photos)
 
 

@@ -130,5 +130,5 @@ def test_a_card_without_labels_has_the_figures_that_need_none(measure):
     measured = measure("nsh", 12, 0.5, labelled=False)
     measured.protocol.update(queries=10, gallery=20, data_set="folder")
     text = card(CONTRACT, measured, LICENCES, sha256="0" * 64)
-    assert "mAP" not in text
+    assert "| mAP" not in text
     assert row(text, "unique_codes") == "12,345"

@@ -68,6 +68,14 @@ def read_json_lines(path: Path, *, needed: Sequence[Names]) -> Iterator[Row]:
     """The rows of a UTF-8 JSON Lines file, an object each; empty lines are left out.
 
     Arguments and errors are those of `read_csv`; every object must have the columns as keys.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.jsonl")
+        ...     _ = path.write_text('{"id": "1.jpg", "labels": ["red", "round"]}')
+        ...     [row.cells for row in read_json_lines(path, needed=[("id",)])]
+        [{'id': '1.jpg', 'labels': ['red', 'round']}]
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -79,7 +87,12 @@ def read_json_lines(path: Path, *, needed: Sequence[Names]) -> Iterator[Row]:
 
 
 def pick(cells: dict[str, Any], names: Names) -> Any:
-    """The cell of the only one of `names` that is there."""
+    """The cell of the only one of `names` that is there.
+
+    Examples:
+        >>> pick({"path": "1.jpg", "label": "red"}, ("label", "labels"))
+        'red'
+    """
     return next(cells[name] for name in names if name in cells)
 
 

@@ -10,6 +10,7 @@ from nsh.errors import (
     IndexMisplaced,
     IndexMissing,
     IndexReadOnly,
+    IndexReplaced,
     IndexUnusable,
 )
 from nsh.serving.service.problems import KINDS, problem_of
@@ -33,6 +34,7 @@ STATUSES = {
     IndexDamaged: 500,
     IndexFull: 507,
     IndexMisplaced: 503,
+    IndexReplaced: 503,
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nsh.errors import DataError
 
 DRAWS = 2_000
-TIE = 2  # standard errors below which a difference is not significant
+TIE = 2.0  # standard errors below which a difference is not significant
 
 Floats = NDArray[np.float64]
 
