@@ -66,7 +66,7 @@ def test_the_parameters_are_checked_whole(folder):
     good = run_nsh("params", "check")
     assert (good.returncode, good.stderr) == (0, "")
     assert good.stdout.startswith("params.yaml has no mistake: nsh_plus, nsh at 16, 32, 64 bits")
-    (folder / "params.yaml").write_text(text.replace("[nsh, itq]", "nsh").replace("[16, 32, 64]", "[16.5]"))
+    (folder / "params.yaml").write_text(text.replace("[nsh_plus, nsh]", "nsh").replace("[16, 32, 64]", "[16.5]"))
     bad = run_nsh("params", "check")
     assert (bad.returncode, bad.stdout) == (2, "")
     header, *mistakes = bad.stderr.splitlines()
