@@ -155,6 +155,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         "marks methods whose distance to it is no larger than Student's t at 97.5 % allows (in standard errors of the "
         "paired difference over queries, and over the seeds where there are several).",
         _main_table(table),
+        _unmeasured(table),
         _paper_note(table),
         _departures(table),
         "mAP@1000 re-ranked by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
@@ -197,6 +198,8 @@ def _departures(table: Table) -> str:
     """How each marked method's setting differs from its paper's."""
     found = {method: read_declaration(method).departure for method in _best_first(table) if method in METHODS}
     lines = "\n".join(f"- {method}: {departure}" for method, departure in found.items() if departure)
+    if not lines:
+        return ""
     return (
         f'{MARK} marks methods whose setting is not their paper\'s; "15 epochs for 100" means 15 here and 100 there. '
         f"That all methods rest on one frozen backbone is not marked.\n\n{lines}"
@@ -239,13 +242,20 @@ def _comparison(table: Table) -> str:
 
 
 def _best_first(table: Table) -> list[str]:
-    """Rows by their mean over the lengths that are measured, those with missing lengths after the others."""
+    """Measured rows by their mean over the lengths that are measured, those with missing lengths after the others."""
 
     def place(method: str) -> tuple[int, float]:
         there = [table.summaries[method, bits] for bits in table.bits if (method, bits) in table.summaries]
         return len(there), sum(summary.mean(METRIC) for summary in there)
 
-    return sorted(table.rows, key=place, reverse=True)
+    measured = {method for method, _ in table.summaries}
+    return sorted((row for row in table.rows if row in measured), key=place, reverse=True)
+
+
+def _unmeasured(table: Table) -> str:
+    """The rows that the table does not have."""
+    missing = [row for row in table.rows if row not in {method for method, _ in table.summaries}]
+    return f"Not measured yet: {', '.join(missing)}." if missing else ""
 
 
 def _mean(table: Table, method: str, bits: int) -> str:
