@@ -39,8 +39,7 @@ class Index:
 
     def __init__(self, folder: Path, *, readonly: bool) -> None:
         """Use `create` or `open`."""
-        # A link to the folder may lead to another index later, whose codes are another encoder's.
-        self.folder, self.threads, self._readonly = Path(folder).resolve(), cpu_quota(), readonly
+        self.folder, self.threads, self._readonly = _without_links(Path(folder)), cpu_quota(), readonly
         self._database = Database(self.folder)
         self._snapshot = open_snapshot(self._database, threads=self.threads)
 
@@ -282,3 +281,12 @@ class Index:
     def _check_writable(self) -> None:
         if self._readonly:
             raise CodesError(f"{self.folder} was opened for reading only: open it with readonly=False to change it")
+
+
+def _without_links(folder: Path) -> Path:
+    """The folder itself: a link may lead to another index later, whose codes are another encoder's.
+
+    Where no link leads to it, it stays as the user wrote it, for messages.
+    """
+    place = folder.resolve()
+    return folder if place == folder.absolute() else place
