@@ -180,16 +180,17 @@ WHITENED = ["nsh", *(name for name in VARIANTS if name != "nsh hidden"), "sh"]
 BATCHED = ["cibhash", "greedyhash", "mbe", "sdc", "crovca", "sgh", "deepbit", "mls3rduh", "tbh", "date", "oh"]
 BATCHED += ["nsh hidden"]
 ADVERSARIAL = ["bgan", "bingan", "hashgan"]
+AMONG_NEIGHBOURS = ["nsh_plus", "nsh_nested"]
 POOR = {"pcah": VARIANCE, "agh": ANCHORS, "dgh": ANCHORS}
 REFUSALS = {
-    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, *ADVERSARIAL, "nsh_plus"], BATCH) | TOO_FEW,
+    few: POOR | dict.fromkeys(["nsh", *VARIANTS, *BATCHED, *ADVERSARIAL, *AMONG_NEIGHBOURS], BATCH) | TOO_FEW,
     alone: POOR
     | dict.fromkeys([*WHITENED, *ADVERSARIAL], ALIKE)
     | dict.fromkeys(BATCHED, BATCH)
     | TOO_FEW
-    | {"nsh_plus": NEIGHBOUR},
+    | dict.fromkeys(AMONG_NEIGHBOURS, NEIGHBOUR),
     alike: POOR
-    | dict.fromkeys([*WHITENED, *ADVERSARIAL, "nsh_plus"], ALIKE)
+    | dict.fromkeys([*WHITENED, *ADVERSARIAL, *AMONG_NEIGHBOURS], ALIKE)
     | {"dvb": TOO_FEW["dvb"], "distillhash": "DistillHash kept no similar pair of 160 training images"},
 }
 """What is refused of odd images, and the sentence; all else is learned from."""

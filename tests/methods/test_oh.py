@@ -117,11 +117,11 @@ def test_the_average_begins_as_the_encoder_and_follows_it(draw_clusters):
     objective, (first, second, *_) = build(draw_clusters())
     objective(first, second)
     before = weights_of(objective)["latent.weight"]
-    torch.testing.assert_close(objective.average.module.latent.weight, before)
+    torch.testing.assert_close(objective.average.latent.weight, before)
     with torch.no_grad():
         objective.encoder.latent.weight.add_(1.0)
     objective(first, second)
-    torch.testing.assert_close(objective.average.module.latent.weight, before + 0.25)
+    torch.testing.assert_close(objective.average.latent.weight, before + 0.25)
 
 
 def test_the_gradient_reaches_bits_and_latents_of_the_first_view_alone(draw_clusters):

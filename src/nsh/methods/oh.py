@@ -17,12 +17,12 @@ Readings: both terms have one temperature; a batch joins the queues after its st
 Differences: the backbone is frozen and embeddings are standardised; the average begins as a copy at the first step.
 """
 
+import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from nsh.objectives.base import Objective, TrainingData
 from nsh.objectives.gradient import GradientMethod
@@ -99,7 +99,7 @@ class OhObjective(Objective):
         self.head = head
         self.loss = parameters
         self.encoder = Encoder(head, hidden=parameters.hidden, d_z=parameters.d_z)
-        self.average = AveragedModel(self.encoder, multi_avg_fn=get_ema_multi_avg_fn(parameters.average))  # type: ignore[no-untyped-call]
+        self.average = copy.deepcopy(self.encoder).requires_grad_(False)
         self.memory = Memory(parameters.queue, bits=head.bits, d_z=parameters.d_z)
 
     def forward(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
@@ -107,7 +107,7 @@ class OhObjective(Objective):
         codes, latents, images = self.memory.held()
         queries = self.recall(self.encoder(first), (codes, latents))
         with torch.no_grad():
-            self.average.update_parameters(self.encoder)
+            self.follow()
             key_codes, key_latents = self.average(second)
             keys = self.recall((key_codes, key_latents), (codes, latents))
         self.memory.put(key_codes, torch.cat([key_latents, keys], dim=1))
@@ -117,6 +117,12 @@ class OhObjective(Objective):
         momentum = functional.cross_entropy(queued, torch.zeros_like(itself))
         batch = functional.cross_entropy(matches, itself)
         return {"loss": momentum + batch, "momentum": momentum, "batch": batch}
+
+    def follow(self) -> None:
+        """Move the average's parameters towards the encoder's; at the first step they become equal."""
+        share = 1 - self.loss.average if self.memory.count else 1.0
+        for average, parameter in zip(self.average.parameters(), self.encoder.parameters(), strict=True):
+            average.lerp_(parameter, share)
 
     def recall(self, seen: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor]) -> Tensor:
         """Images (p above), float32 [n, d_z] of unit length, from their codes and latents and those of the queue.
