@@ -40,8 +40,8 @@ SMALL = {
     "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
     "date": {"epochs": 2, "batch": 10},
     "oh": {"epochs": 2, "batch": 10, "hidden": 16, "d_z": 8, "queue": 50},
-    "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
-    "nsh_nested": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
+    "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 0.03, "hidden": 16},
+    "nsh_nested": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 0.03, "hidden": 16},
 }
 """What of params.yaml is too large for the images here."""
 VARIANTS = {f"nsh {ablation}": {"ablation": ablation} for ablation in ABLATIONS} | {

@@ -29,7 +29,7 @@ SMALL = {
     "dgh": {"anchors": 30},
     "cibhash": {"epochs": 1, "batch": 10, "hidden": 16},
     "cimon": {"epochs": 1, "batch": 10, "clusters": 6},
-    "nsh_plus": {"epochs": 1, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 5, "hidden": 16},
+    "nsh_plus": {"epochs": 1, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 0.03, "hidden": 16},
 }
 """The methods, and what of params.yaml is too large for the images here."""
 

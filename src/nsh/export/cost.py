@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from nsh.core.codes import unpack
 from nsh.core.metrics import evaluate
+from nsh.core.metrics.estimate import find_related
 from nsh.export.graph import to_bytes
 from nsh.export.parity import require_packed
 from nsh.serving.session import open_session, run_batches
@@ -112,13 +113,8 @@ def find_similar(
         The labels bool [queries, queries] of the queries, and bool [n, queries] of the gallery, where the `SIMILAR`
         share of the gallery that is nearest to a query by cosine has its class.
     """
-    unit_query, unit_gallery = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (query, gallery))
-    cosines = unit_gallery @ unit_query.T
-    count = max(1, round(SIMILAR * len(gallery)))
-    nearest = np.argsort(-cosines, axis=0, kind="stable")[:count]
-    labels = np.zeros(cosines.shape, bool)
-    np.put_along_axis(labels, nearest, values=True, axis=0)
-    return np.eye(len(query), dtype=bool), labels
+    related = np.unpackbits(find_related(query, gallery, share=SIMILAR), axis=1, count=len(gallery))
+    return np.eye(len(query), dtype=bool), related.T.astype(bool)
 
 
 def measure_speed(

@@ -51,7 +51,7 @@ RIVALS = {
         "queue": 8,
         "sorting": 1.0,
         "temperature": 0.3,
-        "neighbours": 3,
+        "neighbours": 0.121,  # 3 images
         "directions": 4,
         "hidden": 8,
     },

@@ -32,8 +32,8 @@ SMALL = {
     "dvb": {"hidden": 8, "latent": 4, "centres": 3},
     "date": {"similar": 0.2},
     "oh": {"hidden": 8, "d_z": 4, "queue": 8},
-    "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
-    "nsh_nested": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 5, "directions": 4, "hidden": 8},
+    "nsh_plus": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 0.2, "directions": 4, "hidden": 8},
+    "nsh_nested": {"m": 2, "d_z": 4, "queue": 8, "neighbours": 0.2, "directions": 4, "hidden": 8},
 }
 """What of params.yaml is too large for the images here."""
 NEED_MORE = ["distillhash"]  # two dozen images hold no pair that it is certain of
