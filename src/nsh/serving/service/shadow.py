@@ -30,6 +30,7 @@ WAITING = 32
 
 _KEPT = 1000  # last searches whose times the report describes
 _LOWEST = 10  # searches that the report names
+_OUTCOMES = ("compared", "failed", "dropped")  # of a search that belongs to the share
 _SHARES = tuple(tenth / 10 for tenth in range(11))
 
 
@@ -49,7 +50,7 @@ class _Figures:
     """What was found beside one answering encoder."""
 
     encoder_identity: str = ""
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("compared", "failed", "dropped"), 0))
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0))
     overlap: float = 0.0  # sum
     same_first: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -72,6 +73,8 @@ class ShadowRelease:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="shadow", initializer=_yield_cores)
         registry = metrics.registry
         self._requests = Counter("nsh_shadow_requests", "Searches of the share", ["outcome"], registry=registry)
+        for outcome in _OUTCOMES:  # at 0, so that an alarm's rate has a first value
+            self._requests.labels(outcome)
         self._overlap = Histogram(
             "nsh_shadow_overlap", "Share of an answer's hits that it finds", buckets=_SHARES, registry=registry
         )
