@@ -65,6 +65,16 @@ def test_far_images_with_the_same_rates_are_seen_by_their_distances():
     assert drift.bits_p > 1e-4
 
 
+def test_queries_that_are_the_anchors_images_are_no_drift():
+    """In a gallery of fewer images than a profile has anchors, every search with an image of the gallery is one."""
+    generator = np.random.default_rng(5)
+    gallery = pack(draw_bits(200, generator))
+    reference = profile(pack(draw_bits(HELD_OUT, generator)), gallery, bits=BITS)
+    drift = compare(tally(gallery, reference.anchors, bits=BITS), reference)
+    assert drift.distance < -5
+    assert not drift.alarm
+
+
 def test_the_bit_that_changed_is_named():
     generator = np.random.default_rng(1)
     reference = profile(pack(draw_bits(HELD_OUT, generator)), pack(draw_bits(9, generator)), bits=BITS)

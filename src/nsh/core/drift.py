@@ -5,7 +5,9 @@ Two tests of one hypothesis: recent codes are drawn as the held-out ones of the 
 - *Bits.* S is the sum over bits of z^2, the squared standardised difference of the two rates. Bits are correlated, so
   S is no chi-square: it is a sum of chi-squares weighted by the eigenvalues of the bits' correlation matrix. Three of
   its moments are those of a scaled and shifted chi-square (Hall 1983; Buckley and Eagleson 1988).
-- *Distances.* The standardised difference of the mean distances to the nearest anchor, which is normal.
+- *Distances.* The standardised difference of the mean distances to the nearest anchor, which is normal. Only greater
+  distances count: they are of images unlike the known ones, whereas an anchor's own image, in a small gallery a
+  frequent query, is at distance 0.
 
 Each has its false alarms at half of the rate (Bonferroni), so the two together have no more than the rate, for any
 number of images. Knows no image, service or file.
@@ -32,7 +34,7 @@ class Drift(NamedTuple):
         bits: S over its expectation; 1 is expected.
         bits_p: its p-value.
         distance: the recent mean distance to the nearest anchor minus the reference's, in standard errors.
-        distance_p: its p-value.
+        distance_p: the p-value of a greater distance.
     """
 
     images: int
@@ -75,7 +77,7 @@ def compare(recent: Tally, reference: ReferenceProfile) -> Drift:
         bits=score / reference.bits,
         bits_p=_weighted_tail(score, reference.bits, *reference.moments),
         distance=distance,
-        distance_p=math.erfc(abs(distance) / math.sqrt(2)),
+        distance_p=0.5 * math.erfc(distance / math.sqrt(2)),
     )
 
 
