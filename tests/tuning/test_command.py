@@ -41,7 +41,7 @@ def test_a_search_shows_its_space_and_goes_on(write_project: Callable[..., Path]
     assert "kept: epochs=2, batch=16" in began.stdout
     assert "0 of 2 trials are there" in began.stdout
     parents, children = read_runs(folder)
-    assert [run.data.params["methods.cibhash.temperature"] for run in children][0] == "0.3"
+    assert children[0].data.params["methods.cibhash.temperature"] == "0.3"
     again = run_nsh("tune", "cibhash", *WORDS, "--trials", 3, "--only", "temperature")
     assert "2 of 3 trials are there" in again.stdout
     assert [line.partition(":")[0] for line in again.stdout.splitlines() if line.startswith("trial ")] == ["trial 2"]
@@ -66,10 +66,8 @@ def test_ctrl_c_leaves_a_study_that_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "measure", interrupted)
         ended = run_nsh("tune", "itq", *WORDS, "--trials", 2)
-    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
-        130,
-        "interrupted: run the same command again to go on",
-    )
+    assert ended.returncode == 130
+    assert ended.stderr.endswith("interrupted: run the same command again to go on\n")
     (parent,), children = read_runs(folder)
     assert (parent.info.status, len(children)) == ("KILLED", 1)
     again = run_nsh("tune", "itq", *WORDS, "--trials", 2)
@@ -162,14 +160,10 @@ def test_values_that_win_nothing_are_no_profile(search: Search, scores: tuple[fl
 
 def test_a_profile_keeps_what_the_search_had_beside_the_committed_values(search: Search) -> None:
     """As after `make repro PROFILE=own-folder`: a profile is laid over the committed file."""
-    text = Path("params.yaml").read_text()
-    committed = parse_params(text.replace("k: 20", "k: 1000"), source="")
-    Outcome(search, make_trials((0.5, 0.5), (0.7, 0.6))).conclude(committed)
-    changed = {
-        change.key: change.value
-        for change in lay(profile_path(Pair("cibhash", 8)), text.replace("k: 20", "k: 1000"))[1]
-    }
-    assert changed["evaluate.k"] == 20
+    committed = Path("params.yaml").read_text().replace("k: 20", "k: 1000")
+    Outcome(search, make_trials((0.5, 0.5), (0.7, 0.6))).conclude(parse_params(committed, source=""))
+    _, changes = lay(profile_path(Pair("cibhash", 8)), committed)
+    assert {change.key: change.value for change in changes}["evaluate.k"] == 20
 
 
 def test_the_study_is_named_by_all_that_scores_depend_on(search: Search) -> None:

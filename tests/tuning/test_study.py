@@ -61,9 +61,10 @@ def test_an_interrupted_study_tries_what_an_uninterrupted_one_does(opened: Opene
 
     with opened("whole") as study:
         whole = run(study, 7)
-    with pytest.raises(KeyboardInterrupt), opened() as study:
+    with opened() as study:
         run(study, at)
-        study.run_next(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            study.run_next(interrupt)
     with opened() as study:
         assert len(study.trials) == at
         run(study, 7 - at)

@@ -145,6 +145,7 @@ def _encode(head: HashHead, features: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Packed codes of embeddings; a head in training stays so, and its normalisation does not learn from them."""
     training, device = head.training, next(iter(head.state_dict().values())).device
     head.eval()
-    logits = [head(block.to(device)).cpu() for block in torch.from_numpy(features).split(BATCH)]
+    rows = torch.from_numpy(features)
+    logits = [head(rows[start : start + BATCH].to(device)).cpu() for start in range(0, len(rows), BATCH)]
     head.train(training)
     return pack(binarize(torch.cat(logits).numpy()))

@@ -5,8 +5,8 @@ number may be from a quarter of its value in params.yaml to four times that, on 
 limits. A number with an upper limit also keeps to a quarter to four times its distance from it: 0.99 of at most 1 is
 tried from 0.96 to 0.9975.
 
-Kept as in params.yaml: choices of words and truths, because they are readings of a paper; numbers at a limit, which have
-no scale; and `KEPT`.
+Kept as in params.yaml: choices of words and truths, because they are readings of a paper; numbers at a limit, which
+have no scale; and `KEPT`.
 """
 
 import math
