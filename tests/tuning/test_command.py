@@ -1,6 +1,7 @@
 """`nsh tune` as its user starts it, on a real project, study and MLflow store."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_a_search_shows_its_space_and_goes_on(write_project: Callable[..., Path]
     assert children[0].data.params["methods.cibhash.temperature"] == "0.3"
     again = run_nsh("tune", "cibhash", *WORDS, "--trials", 3, "--only", "temperature")
     assert "2 of 3 trials are there" in again.stdout
-    assert [line.partition(":")[0] for line in again.stdout.splitlines() if line.startswith("trial ")] == ["trial 2"]
+    assert re.findall(r"^trial (\d+):", again.stdout, re.MULTILINE) == ["2"]
     parents, children = read_runs(folder)
     assert [run.info.run_name for run in parents + children] == ["tune cibhash-8", "trial 0", "trial 1", "trial 2"]
     assert {run.info.status for run in parents + children} == {"FINISHED"}

@@ -21,6 +21,7 @@ from nsh.errors import ConfigError, NshError, TrainingError
 from nsh.tuning.space import Range, Space
 
 LEARNED_FIRST = 5  # complete trials before one is stopped early, and trials that are drawn at random
+FIRST_JUDGED = 2  # epoch after which a trial may be stopped: the first one says little
 CHECKED, REFUSED = "checked", "refused"  # attributes of a trial
 
 
@@ -160,7 +161,7 @@ def _open(path: Path, name: str) -> optuna.Study:
         study_name=name,
         direction="maximize",
         load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=LEARNED_FIRST, n_warmup_steps=1),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=LEARNED_FIRST, n_warmup_steps=FIRST_JUDGED),
     )
     for trial in stored.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):  # of a process that was killed
         stored.tell(trial.number, state=TrialState.FAIL)
