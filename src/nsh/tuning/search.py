@@ -107,19 +107,24 @@ def open_search(params: Params, pair: Pair, *, only: Collection[str] = ()) -> Se
             f"train.mode: found {params.train.mode}, a search trains heads on cached embeddings: set it to frozen for "
             "the search; the values that it finds are a start for fine-tuning"
         )
-    method = create(pair.method, params.methods.model_dump().get(pair.method, {}))
-    values = {name: getattr(method, name) for name in params.methods.model_dump()[pair.method]}
-    project, space = Project(), find_space(pair.method, values, only=only)
+    blocks = params.methods.model_dump()
+    create(pair.method, blocks.get(pair.method, {}))  # refuses a method that there is not
+    project, space = Project(), find_space(pair.method, blocks[pair.method], only=only)
     held_out = open_held_out(project, k=params.evaluate.k, seed=params.split.seed)
     device = choose_device(params.compute.device)
+    trainer = Trainer(params=params, pair=pair, held_out=held_out, cache=project.cache("tune"), device=device)
+    return Search(trainer=trainer, space=space, name=_name(trainer, space, Embeddings(project.embed)))
+
+
+def _name(trainer: Trainer, space: Space, embeddings: Embeddings) -> str:
+    params, pair = trainer.params, trainer.pair
     identity = {
         "space": {name: [span.default, span.low, span.high] for name, span in space.items()},
-        "values": values,
+        "values": params.methods.model_dump(mode="json")[pair.method],
         "train": params.train.model_dump(mode="json", exclude={"finetune"}),
-        "embeddings": Embeddings(project.embed).header,
-        "held_out": [params.split.seed, held_out.figure],
-        "device": device.partition(":")[0],
+        "embeddings": embeddings.header,
+        "held_out": [params.split.seed, trainer.held_out.figure],
+        "device": trainer.device.partition(":")[0],
         "code": code_digest([f"nsh.methods.{pair.method}", *CODE]),
     }
-    trainer = Trainer(params=params, pair=pair, held_out=held_out, cache=project.cache("tune"), device=device)
-    return Search(trainer=trainer, space=space, name=f"{pair.key}-{sha256_json(identity)[:8]}")
+    return f"{pair.key}-{sha256_json(identity)[:8]}"
