@@ -55,6 +55,14 @@ repro: setup  ## Run the whole pipeline, or what a change touches (dvc repro), a
 quickstart: setup  ## From a folder of photos to a search page: make quickstart PHOTOS=~/photos (see nsh quickstart --help)
 	nsh quickstart "$(PHOTOS)" $(if $(PORT),--port $(PORT))
 
+.PHONY: tune
+tune: setup  ## Search for better parameters: make tune METHOD=nsh_plus, also BITS= TRIALS= TIMEOUT= ONLY= (docs/tuning.md)
+	$(if $(METHOD),,$(error METHOD is not given: make tune METHOD=nsh_plus))
+	nsh params check
+	dvc repro embed
+	nsh tune $(METHOD) $(if $(BITS),--bits $(BITS)) $(if $(TRIALS),--trials $(TRIALS)) $(if $(TIMEOUT),--timeout $(TIMEOUT)) \
+		$(foreach name,$(ONLY),--only $(name))
+
 AGAINST ?= main
 .PHONY: report
 report: setup  ## Write report.md: the present results beside those of a revision, AGAINST=<revision>, by default main

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import nsh
+from nsh.config.declarations import declared_methods
 from nsh.serving.engines.milvus_address import parse
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,7 @@ def test_the_targets_of_make_are_there(page: Path) -> None:
 @every_page
 def test_the_profiles_are_there(page: Path) -> None:
     profiles = {path.stem for path in (ROOT / "params").glob("*.yaml")} | {"default"}  # the committed params.yaml
+    profiles |= {f"tuned-{method}" for method in declared_methods()}  # `nsh tune` writes them
     assert find(r"PROFILE=([\w-]+)", page) <= profiles
 
 

@@ -26,6 +26,7 @@ from nsh.serving.commands.serve import serve
 from nsh.serving.commands.sign import sign, verify
 from nsh.system.command import run_command
 from nsh.system.files import expand_home
+from nsh.tuning.command import tune
 
 
 class _Commands(typer.core.TyperGroup):
@@ -66,6 +67,7 @@ app.command("rollback")(rollback)
 app.command("health")(health)
 app.command("monitor")(monitor)
 app.command("report")(report)
+app.command("tune")(tune)
 app.command("sign")(sign)
 app.command("verify")(verify)
 
@@ -73,6 +75,8 @@ PROJECT = Path()  # every command runs in the project's folder
 EXTRAS = {
     **dict.fromkeys(("onnxruntime", "faiss", "fastapi", "uvicorn"), "serve"),
     "mlflow": "ops",
+    "optuna": "studies",
+    "torch": "train",
     "ray": "ray",
     "fsspec": "remote",
     "pymilvus": "milvus",

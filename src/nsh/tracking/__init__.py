@@ -13,12 +13,14 @@ from nsh.tracking.recording import Outcome, record, sync
 from nsh.tracking.registration import model_name
 from nsh.tracking.registry import EncoderVersion, download_encoder, list_versions
 from nsh.tracking.times import stage_times
+from nsh.tracking.tuning import Tried, tuning_run
 
 __all__ = [
     "EncoderVersion",
     "Outcome",
     "Promotion",
     "Report",
+    "Tried",
     "compare_with_commit",
     "compare_with_revision",
     "describe",
@@ -31,4 +33,5 @@ __all__ = [
     "stage_times",
     "sync",
     "training_run",
+    "tuning_run",
 ]
