@@ -33,7 +33,8 @@ def main() -> None:
     tuning = {
         "backbone": params.backbone.model_dump(exclude={"weights"}),
         "data_set": params.dataset,
-        "recipe": train.finetune.model_dump(exclude={"ranks"}),
+        "recipe": train.finetune.model_dump(exclude={"ranks", "from_block"}),
+        "block": train.finetune.from_block,
         "workers": params.compute.threads,
     }
     with nullcontext(lambda record: None) if rank else training_run(Path(), params, pair=pair) as report:

@@ -156,6 +156,15 @@ def test_a_value_of_another_type_is_refused(values: dict, tmp_path: Path, key: s
         read(values, tmp_path)
 
 
+def test_a_block_that_learns_from_activations_goes_by_a_word_of_pythons(values: dict, tmp_path: Path) -> None:
+    params = change(read(values, tmp_path), {"train.finetune.from": "layer4"})
+    assert params.train.finetune.model_dump()["from"] == params.train.finetune.from_block == "layer4"
+    with pytest.raises(
+        ConfigError, match=r"train.finetune: from: found layer4 with ranks: 2, allowed is 1; or from: null"
+    ):
+        change(params, {"train.finetune.ranks": 2})
+
+
 def test_an_unknown_method_does_not_hide_the_other_mistakes(values: dict, tmp_path: Path) -> None:
     values["matrix"] = {"methods": ["nhs"], "bits": [16.5]}
     values["methods"]["nsh"]["tau_c"] = -1

@@ -1,6 +1,7 @@
 """From images to metrics with a backbone that learns: its own encoder, encoded from images, and what is refused."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,34 @@ def test_the_whole_line_runs_on_the_tuned_backbone(tuning, run, capsys):
 
     run("evaluate", method="nsh")
     assert 0 < read_json(Path(f"metrics/nsh-{BITS}.json"))["mAP_at_20"] <= 1
+
+
+def test_the_upper_part_learns_from_activations_and_ships_with_the_lower_part(tuning, run, capsys):
+    """The encoder's bits are those of the published lower part, the tuned upper part and the head, from the pixels."""
+    change(nsh={"epochs": 1}, **{"from": "features.17"})
+    run("train", method="nsh")
+    folder = r"\.cache/nsh/train/activations/[0-9a-f]{16}"
+    size = r"\[160, 2, 2\]: 1,280 bytes a view in float16, 0\.4 MB for 2 views of 80 images, in "
+    assert re.search(f"features.17 learns from activations of shape {size}{folder}\n", capsys.readouterr().out)
+    changes = torch.load(FOLDER / "backbone.pt", weights_only=True)
+    assert {name.split(".")[1] for name in changes} == {"17", "18"}
+    assert not [name for name in changes if "running" in name]
+    run("export", method="nsh")
+    ids = read_part(Path("data/split"), "query").ids[:16]
+    images = [load_image(Path("images") / name) for name in ids]
+    expected = torch_logits(np.stack([to_input(image, size=64, resample="bilinear") for image in images]))
+    clear = np.abs(expected) > 1e-3
+    shipped = np.unpackbits(Encoder(FOLDER / "encoder.onnx").encode(images), axis=1)[:, :BITS]
+    assert clear.mean() > 0.9
+    assert np.array_equal(shipped[clear], (expected > 0)[clear])
+
+
+def test_a_block_that_the_network_does_not_have_is_refused_with_those_it_has(tuning, run):
+    change(**{"from": "features.19"})
+    with pytest.raises(
+        ConfigError, match=r"found features.19, allowed for mobilenet_v2 are features.1, .*features.18, or"
+    ):
+        run("train", method="nsh")
 
 
 def test_a_method_in_closed_form_leaves_the_backbone_and_shares_its_graph(tuning, run):

@@ -30,9 +30,9 @@ backbone: {name: mobilenet_v2, weights: none, image_size: 32, resample: bilinear
 embed: {views: 2, seed: 0, batch: 4}
 compute: {device: cpu, threads: 1}
 train:
-  {mode: frozen, seed: 0, threads: 1, finetune: {learning_rate: 1.0e-5, batch_norm: frozen, precision: fp32,
-   channels_last: true, compile: false, clip: null, held_out: 0, patience: null, keep: last, checkpoint_minutes: 10,
-   ranks: 1}}
+  {mode: frozen, seed: 0, threads: 1, finetune: {from: null, learning_rate: 1.0e-5, batch_norm: frozen,
+   precision: fp32, channels_last: true, compile: false, clip: null, held_out: 0, patience: null, keep: last,
+   checkpoint_minutes: 10, ranks: 1}}
 methods:
   nsh:
     {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, similarity: cosine,

@@ -11,6 +11,6 @@ Place = Annotated[Path, AfterValidator(lambda path: Path(expand_home(str(path)))
 
 
 class Block(BaseModel):
-    """Base of every block: no unknown key, no change after reading."""
+    """Base of every block: no unknown key, no change after reading; a key that Python reserves is a field's alias."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)

@@ -100,8 +100,12 @@ class Compute(Block):
 
 
 class FineTune(Block):
-    """Training of the backbone together with a method (see `nsh.training.finetune.recipe`), and the number of ranks."""
+    """Training of the backbone together with a method (see `nsh.training.finetune.recipe`), and the number of ranks.
 
+    `from` names the first block that learns; null: all learn (see `nsh.backbones.blocks`).
+    """
+
+    from_block: Annotated[str | None, Field(alias="from")]
     learning_rate: Positive
     batch_norm: Literal["frozen", "trained"]
     precision: Literal["fp32", "bf16"]
@@ -113,6 +117,12 @@ class FineTune(Block):
     keep: Literal["best", "last"]
     checkpoint_minutes: Positive
     ranks: Count
+
+    @model_validator(mode="after")
+    def _activations_are_for_one_rank(self) -> "FineTune":
+        if self.from_block is not None and self.ranks > 1:
+            raise ValueError(f"from: found {self.from_block} with ranks: {self.ranks}, allowed is 1; or from: null")
+        return self
 
 
 class Train(Block):

@@ -11,14 +11,11 @@ import torch
 from nsh.objectives.base import Report, Schedule
 from nsh.system.progress import Progress
 from nsh.training.finetune.gather import agree, gather
-from nsh.training.finetune.images import TrainingImages
-from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard
+from nsh.training.finetune.images import Inputs
+from nsh.training.finetune.order import Rows, cut_batches, draw_batches, hold_out, pair, shard, space_evenly
 from nsh.training.finetune.state import FineTuningState
 from nsh.training.finetune.stop import Stop
 from nsh.training.state import bit_balance
-
-WATCHED = 512
-"""Largest number of clean images whose bit balance is computed after an epoch."""
 
 
 @dataclass(kw_only=True)
@@ -26,7 +23,7 @@ class Epochs:
     """The remaining epochs of a run."""
 
     state: FineTuningState
-    images: TrainingImages
+    images: Inputs
     schedule: Schedule
     seed: int
     stop: Stop
@@ -95,8 +92,7 @@ class Epochs:
 
     def _balance(self) -> float:
         """The bit balance on clean images, evenly spaced among all."""
-        count, ranks = len(self.images.ids), self.state.fabric.world_size
-        rows = np.arange(count)[:: -(-count // WATCHED)]
+        rows, ranks = space_evenly(len(self.images.ids)), self.state.fabric.world_size
         rows = rows[: len(rows) // ranks * ranks]
         batches = [rows[start : start + self.schedule.batch] for start in range(0, len(rows), self.schedule.batch)]
         embed, device = self.state.module.embed, self.state.fabric.device

@@ -1,4 +1,4 @@
-"""Pixels of a batch for the network: two views of each image, new in every epoch, and clean images.
+"""Inputs of a network in training; pixels of a batch: two views of each image, new in every epoch, and clean images.
 
 Images are decoded once, into a cache. Views are made from them on the network's device. A view depends on (seed, row,
 epoch) alone, not on order, workers or ranks. Knows no data set and no use of the pixels.
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,13 +27,34 @@ from nsh.training.finetune.image_reader import ImageReader, open_reader, send
 from nsh.training.finetune.order import Rows
 
 Pair = tuple[Tensor, Tensor, Tensor]
-"""Rows int64 [n]; a view of each of these images and a view of each one's partner, uint8 [n, S, S, 3] each."""
+"""Rows int64 [n]; a view of each of these images and a view of each one's partner, as the network takes them: pixels,
+uint8 [n, S, S, 3] each, or inner activations, float32 [n, C h w] each."""
 T = TypeVar("T")
+
+
+class Inputs(Protocol):
+    """The training images as a network takes them, in the order of the data's rows."""
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of all images."""
+        ...
+
+    def read_pairs(self, batches: Iterable[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
+        """The views of each of `batches`, int64 [n, 2], in `epoch`, counted from 0.
+
+        The first view is of the image in column 0, the second of the image in column 1, which is mostly the same one.
+        """
+        ...
+
+    def read_clean(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
+        """The clean images in each of `batches`, int64 [n]."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingImages:
-    """The training images, in the order of the data's rows.
+    """`Inputs` as pixels.
 
     Attributes:
         files: the images as the data set has them.
@@ -70,10 +91,7 @@ class TrainingImages:
         return self.files.ids
 
     def read_pairs(self, batches: Iterable[Rows], *, seed: int, epoch: int) -> Iterator[Pair]:
-        """The views of each of `batches`, int64 [n, 2], in `epoch`, counted from 0, on the device.
-
-        The first view is of the image in column 0, the second of the image in column 1, which is mostly the same one.
-        """
+        """See `Inputs`; on the device."""
         return _prefetch(self._draw_pairs(list(batches), seed=seed, epoch=epoch))
 
     def read_clean(self, batches: Iterable[Rows]) -> Iterator[Tensor]:

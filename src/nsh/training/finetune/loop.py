@@ -1,5 +1,7 @@
 """The fine-tuning loop, for methods that learn by gradient: trains backbone and objective together on images.
 
+If only an upper part of the backbone learns, it is trained on the inner activations of images (`.activations`).
+
 It is the second `nsh.objectives.base.Loop`, besides `nsh.training.loop`, and knows no method, data set or tracker.
 The result depends on network, objective, images, schedule, recipe, seed, kind of device, threads and number of ranks.
 
@@ -14,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 
-from nsh.errors import TrainingError
+from nsh.errors import ConfigError, TrainingError
 from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import Provenance, collect_provenance, fingerprint
+from nsh.training.finetune.activations import Activations, LowerPart
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
 from nsh.training.finetune.files import ImageFiles
-from nsh.training.finetune.images import TrainingImages
+from nsh.training.finetune.images import Inputs, TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
@@ -37,11 +41,14 @@ class FineTuningLoop:
     """A `nsh.objectives.base.Loop` that trains the network in place.
 
     Attributes:
-        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; it made the data's features.
+        network: images uint8 [n, S, S, 3] to embeddings float32 [n, d]; with `lower`, its inner activations float32
+            [n, C h w] to embeddings. It made the data's features.
         images: all training images, which include the data's.
         recipe: how the network is trained.
-        cache: folder for checkpoints, the last and best weights of finished runs, and, below images/, decoded images.
+        cache: folder for checkpoints, the last and best weights of finished runs, and, below images/, decoded images,
+            or, below activations/, inner activations.
         threads: torch's threads; results are equal only for equal threads.
+        lower: the frozen part below `network`; None: all layers learn.
         device: "cpu", "cuda" or "cuda:<n>" (see `nsh.training.device`).
         progress: shows the steps.
         say: gets lines for the user.
@@ -52,6 +59,7 @@ class FineTuningLoop:
     recipe: Recipe
     cache: Path
     threads: int
+    lower: LowerPart | None = None
     device: str = "cpu"
     progress: Progress = no_progress
     say: Callable[[str], None] = print
@@ -78,7 +86,7 @@ class FineTuningLoop:
 
         Raises:
             TrainingError: too few images, data without rows that are not all images, or a lost rank.
-            ConfigError: the ranks cannot share a batch or the devices.
+            ConfigError: the ranks cannot share a batch or the devices, or inner activations have no room.
             DataError: an image cannot be read.
             NonFiniteLoss: names epoch, step and images.
         """
@@ -88,8 +96,8 @@ class FineTuningLoop:
         folder = self.cache / fingerprint(provenance)[:16]
         with reproducible(self.threads), torch.random.fork_rng(devices=[]), naming_lost_ranks():
             fabric = open_fabric(self.device)
-            images = TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
-            with Stop() as stop:  # not before: SIGTERM may end the decoding at once, which continues in the next run
+            images = self._prepare(files, fabric)
+            with Stop() as stop:  # not before: SIGTERM may end this at once, which continues in the next run
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
                 state = FineTuningState(module, fabric, folder=folder, provenance=provenance)
                 if fabric.is_global_zero and not state.is_begun():
@@ -102,12 +110,23 @@ class FineTuningLoop:
                     state.take_best()
         module.to("cpu")
 
+    def _prepare(self, files: ImageFiles, fabric: Fabric) -> Inputs:
+        """Decode the images, or compute their inner activations, unless an earlier run has."""
+        if self.lower is None:
+            return TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
+        shown = {"progress": self.progress, "say": self.say}
+        return Activations.prepare(
+            files, lower=self.lower, cache=self.cache / "activations", device=fabric.device, **shown
+        )
+
     def _collect_provenance(
         self, data: TrainingData, *, schedule: Schedule, seed: int, identity: Mapping[str, Any]
     ) -> Provenance:
         settings = {"seed": seed, "threads": self.threads, "ranks": count_ranks()}
         where = {"device": self.device.partition(":")[0], "image_size": self.images.size}
-        recipe = {"resample": self.images.resample, "finetune": self.recipe.identity()}
+        recipe: dict[str, Any] = {"resample": self.images.resample, "finetune": self.recipe.identity()}
+        if self.lower is not None:
+            recipe["lower"] = self.lower.identity()
         return collect_provenance({**asdict(schedule), **identity, **settings, **where, **recipe}, data, loop=__name__)
 
     def _select(self, data: TrainingData) -> ImageFiles:
@@ -134,3 +153,8 @@ class FineTuningLoop:
                 "more, or set it to 0 to validate nothing"
             )
         check_ranks(count_ranks(), batch=batch, device=self.device)
+        if self.lower is not None and count_ranks() > 1:
+            raise ConfigError(
+                f"train.finetune.from: found {self.lower.block} and {count_ranks()} ranks, allowed is 1: start one, "
+                "or set from to null"
+            )

@@ -20,7 +20,7 @@ class FineTuning(nn.Module):
         """Join the two parts; both are trained in place.
 
         Args:
-            network: images uint8 [n, S, S, 3] to embeddings float [n, d].
+            network: views (see `nsh.training.finetune.images.Pair`) to embeddings float [n, d].
             objective: takes the embeddings.
             recipe: how the network is trained.
             learning_rate: the objective's.
@@ -45,7 +45,7 @@ class FineTuning(nn.Module):
             return self.objective.tune(gather(rows), first, second)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Embeddings float32 [n, d] of this rank's images, uint8 [n, S, S, 3], computed in the recipe's precision."""
+        """Embeddings float32 [n, d] of this rank's images, as in a `Pair`, computed in the recipe's precision."""
         bf16 = self.recipe.precision == "bf16"
         with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=bf16):
             embeddings: Tensor = self.network(images)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 """Rows of images, [n], or of pairs of images, [n, 2]."""
+WATCHED = 512
+"""Largest number of clean images whose bit balance is computed after an epoch."""
 Partners = Callable[[Rows, np.random.Generator], Rows]
 """From rows of images, [n], to the rows of their partners, [n], drawn from the generator."""
 
@@ -18,6 +20,11 @@ def hold_out(images: int, *, count: int, seed: int) -> tuple[Rows, Rows]:
     """Split the rows of `images` images: those to train on, and `count` held out; both ascending."""
     order = np.random.default_rng(seed).permutation(images)
     return np.sort(order[count:]), np.sort(order[:count])
+
+
+def space_evenly(images: int) -> Rows:
+    """The rows of at most `WATCHED` of `images` images, evenly spaced."""
+    return np.arange(images)[:: -(-images // WATCHED)]
 
 
 def draw_batches(rows: Rows, *, partners: Partners, batch: int, seed: int, epoch: int) -> list[Rows]:
