@@ -44,7 +44,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # waits for it. The rest is `make test-fast`.
 SLOW = (
     *("end_to_end/test_repro", "pipeline", "export/test_graph", "training/finetune", "end_to_end", "test_day_two"),
-    *("methods/test_all_methods", "studies", "tracking", "export"),
+    *("methods/test_all_methods", "studies", "tuning", "tracking", "export"),
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
     *("serving/service/test_server", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
