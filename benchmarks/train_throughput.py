@@ -94,7 +94,7 @@ class Bench:
         self.files = make_files(arguments)
         settings = read_params()
         self.recipe = Recipe(
-            **settings.train.finetune.model_dump(exclude={"ranks", "precision", "held_out"}),
+            **settings.train.finetune.model_dump(exclude={"ranks", "from_block", "precision", "held_out"}),
             precision=arguments.precision,
             held_out=0,
         )

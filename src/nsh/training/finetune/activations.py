@@ -123,11 +123,12 @@ class Activations:
         count, views, _ = self.views.shape
         generator = np.random.default_rng([seed, epoch, _TAG])
         first = generator.integers(views, size=count)
-        drawn = first, (first + generator.integers(1, views, size=count)) % views
+        second = (first + generator.integers(1, views, size=count)) % views
 
-        def read(rows: Rows) -> Pair:
-            seen = (read_views(self.views, images, view[images]) for images, view in zip(rows.T, drawn, strict=True))
-            return torch.from_numpy(rows[:, 0].copy()), *seen
+        def read(pairs: Rows) -> Pair:
+            rows, partners = np.ascontiguousarray(pairs.T)
+            seen = read_views(self.views, rows, first[rows])
+            return torch.from_numpy(rows), seen, read_views(self.views, partners, second[partners])
 
         return map_in_threads(read, batches, threads=self.files.workers, ahead=_AHEAD)
 

@@ -114,9 +114,13 @@ class FineTuningLoop:
         """Decode the images, or compute their inner activations, unless an earlier run has."""
         if self.lower is None:
             return TrainingImages.prepare(files, cache=self.cache / "images", fabric=fabric, progress=self.progress)
-        shown = {"progress": self.progress, "say": self.say}
         return Activations.prepare(
-            files, lower=self.lower, cache=self.cache / "activations", device=fabric.device, **shown
+            files,
+            lower=self.lower,
+            cache=self.cache / "activations",
+            device=fabric.device,
+            progress=self.progress,
+            say=self.say,
         )
 
     def _collect_provenance(
