@@ -74,8 +74,8 @@ def _describe_imbalance(counts: NDArray[np.int64], classes: Sequence[str]) -> di
     most, least = there[counts[there].argmax()], there[counts[there].argmin()]
     value = float(counts[most] / counts[least])
     found = (
-        f"class {classes[most]!r} has {counts[most]} images, {classes[least]!r} has {counts[least]}, "
-        f"{value:.3g} times fewer"
+        f"class {classes[most]!r} has {value:.3g} times the images of {classes[least]!r}, {counts[most]} and "
+        f"{counts[least]}"
     )
     absent = len(counts) - len(there)
     found += f", and {absent} of {len(counts)} classes have none" if absent else ""

@@ -106,7 +106,8 @@ def _pairs(audit: Audit, images: ImageSet) -> str:
         f"{audit.header['duplicates_dropped']} copies of queries with the same bytes were left out of the gallery."
     )
     more = _rest(len(near), SHOWN_PAIRS, "pairs")
-    return f"<h2>Near-duplicates across query and gallery</h2>\n<p>{note}</p>\n{_row(pairs)}\n{more}"
+    rows = f'<div style="column-gap: 4rem">\n{chr(10).join(pairs)}\n</div>'
+    return f"<h2>Near-duplicates across query and gallery</h2>\n<p>{note}</p>\n{rows}\n{more}"
 
 
 def _unreadable(audit: Audit) -> str:
