@@ -1,13 +1,19 @@
 """Every check has its right value, on data whose right value is known."""
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_images
 
 from nsh.audit.audit import refuse
 from nsh.audit.finding import Finding, Limit, Verdict
 from nsh.audit.labels import check_labels, count_relevant
+from nsh.audit.near_duplicates import find_near_duplicates
 from nsh.audit.sizes import Sizes
 from nsh.errors import DataError
+from nsh.project.embeddings import Embeddings
 
 ALTERNATE = {"query": [(row % 2,) for row in range(4)], "gallery": [(row % 2,) for row in range(60)]}
 NO_LIMITS = dict.fromkeys(("relevant_share", "unmatched", "imbalance"), Limit())
@@ -49,6 +55,33 @@ def test_queries_with_a_near_duplicate_are_found_and_no_others(build):
     assert audit.findings["near_duplicates"].value == 0.5
     written = audit.to_json()["near_duplicates"]
     assert {(pair["query"], pair["gallery"]) for pair in written} == {("q2.png", "g17.png"), ("q0.png", "g45.png")}
+
+
+@pytest.mark.parametrize("quality", [90, 75, 50])
+def test_a_photograph_saved_again_is_found_and_another_is_not(tmp_path, quality):
+    """Tiles of one photograph are the gallery; those of another, and a copy of one tile as JPEG, are the queries."""
+    gallery, query = ([cut(picture, row) for row in range(60)] for picture in load_sample_images().images)
+    file = io.BytesIO()
+    gallery[17].save(file, "JPEG", quality=quality)
+    query[5] = Image.open(file)
+    embeddings = Embeddings(tmp_path)
+    arrays = {"query": embed(query), "gallery": embed(gallery), "train": embed(gallery)}
+    for part, array in arrays.items():
+        np.save(embeddings.path(part), array)
+    np.save(embeddings.views, arrays["train"][:, None].astype(np.float16))
+    (found,) = find_near_duplicates(embeddings)
+    assert (found.query, found.gallery) == (5, 17)
+
+
+def cut(picture, row):
+    """One of the 60 tiles of 64 x 64 pixels of a photograph."""
+    top, left = 64 * (row // 10), 64 * (row % 10)
+    return Image.fromarray(picture[top : top + 64, left : left + 64])
+
+
+def embed(images):
+    """Means of 8 x 8 pixels, float32 [n, 192]: they stand for a network that hardly sees what JPEG changes."""
+    return np.stack([np.asarray(image.resize((8, 8), Image.Resampling.BOX), np.float32).ravel() for image in images])
 
 
 def test_a_limit_stops_with_one_sentence_and_a_warning_does_not(build, tmp_path):
