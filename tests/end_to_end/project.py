@@ -56,7 +56,7 @@ class Project:
         return json.loads((self.folder / path).read_text())
 
 
-OUTPUTS = ("data/raw", "data/split", "data/embed", "models", "codes", "metrics", "reports", "dvc.lock")
+OUTPUTS = ("data/raw", "data/split", "data/embed", "data/audit", "models", "codes", "metrics", "reports", "dvc.lock")
 
 
 def copy_project(folder: Path) -> None:

@@ -6,7 +6,7 @@ import yaml
 from tests.end_to_end.project import Project
 from tests.end_to_end.stopping import check_it_went_on, stop_in_training
 
-BEFORE = {"check", "download", "split", "embed"}
+BEFORE = {"check", "download", "split", "embed", "audit"}
 AFTER = {"export@nsh-16", "encode@nsh-16", "evaluate@nsh-16", "compare"}
 
 

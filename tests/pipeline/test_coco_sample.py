@@ -38,7 +38,7 @@ def test_the_profile_runs_on_real_coco(
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     shutil.copy(mlflow_database, tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
-    for name in ("check", "download", "split", "embed"):
+    for name in ("check", "download", "split", "embed", "audit"):
         stage(name).main()
     for name in ("train", "export", "encode", "evaluate"):
         run(name, bits=16)

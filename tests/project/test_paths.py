@@ -22,7 +22,7 @@ def made_by_dvc() -> set[str]:
 
 def test_the_outputs_of_every_stage_are_spelled_as_dvc_has_them():
     project, files = Project(), Project().of(PAIR)
-    paths = {project.raw, project.weights, project.split, project.embed, project.reports}
+    paths = {project.raw, project.weights, project.split, project.embed, project.audit, project.reports}
     paths |= {files.head, files.backbone, files.history, files.encoder, files.parity}
     paths |= {files.codes, files.metrics, files.curves}
     assert {path.as_posix() for path in paths} == made_by_dvc()

@@ -12,7 +12,7 @@ from nsh.config.declarations import declared_data_sets
 from nsh.config.methods import Methods
 from nsh.core.tables import is_table
 from nsh.errors import ConfigError
-from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Whole
+from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Weight, Whole
 from nsh.system.files import expand_home
 
 
@@ -92,6 +92,29 @@ class Embed(Block):
     batch: Count
 
 
+class Limits(Block):
+    """The largest values of a check of the data without a warning, and without a stop; null: any."""
+
+    warn: Weight | None
+    stop: Weight | None
+
+    @model_validator(mode="after")
+    def _a_warning_comes_first(self) -> "Limits":
+        if self.warn is not None and self.stop is not None and self.warn > self.stop:
+            raise ValueError(f"found warn {self.warn:g} and stop {self.stop:g}: warn may not be above stop")
+        return self
+
+
+class Audit(Block):
+    """The checks of the data before anything trains on them (`nsh.audit`)."""
+
+    near_duplicates: Limits
+    relevant_share: Limits
+    unmatched: Limits
+    imbalance: Limits
+    odd_sizes: Limits
+
+
 class Compute(Block):
     """Device and number of threads of all stages."""
 
@@ -169,6 +192,7 @@ class Params(Block):
     split: Split
     backbone: Backbone
     embed: Embed
+    audit: Audit
     compute: Compute
     train: Train
     methods: Methods

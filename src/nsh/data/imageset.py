@@ -56,6 +56,14 @@ class ImageSet(Protocol):
         """
         ...
 
+    def sides(self, image_id: str) -> tuple[int, int]:
+        """The shorter and the longer side of the image in pixels, as published.
+
+        Raises:
+            UnreadableImage: it is no image.
+        """
+        ...
+
 
 class ArrayImages:
     """Decoded images in arrays, one per official part; their content is the raw pixels."""
@@ -93,6 +101,11 @@ class ArrayImages:
     def inspect(self, image_id: str) -> str:
         """SHA-256 of the raw pixels; there is nothing left to decode."""
         return sha256_bytes(self.content(image_id))
+
+    def sides(self, image_id: str) -> tuple[int, int]:
+        """The shorter and the longer side of the array in pixels."""
+        height, width = self._at(image_id).shape[:2]
+        return min(height, width), max(height, width)
 
     def _at(self, image_id: str) -> NDArray[np.uint8]:
         part, _, row = image_id.partition("/")

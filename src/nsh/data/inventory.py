@@ -16,6 +16,7 @@ from typing import Any
 from PIL import Image
 
 from nsh.core.preprocess import load_image
+from nsh.core.sides import read_sides
 from nsh.data.imageset import Labels
 from nsh.errors import DataError, UnreadableImage
 from nsh.system.files import read_json, sha256_bytes, sha256_file, write_json
@@ -126,3 +127,12 @@ class InventoryImages:
         """
         self.image(image_id, size=1)  # the smallest scale reads the whole file too
         return str(self._sha256[image_id])
+
+    def sides(self, image_id: str) -> tuple[int, int]:
+        """The shorter and the longer side of the image in pixels.
+
+        Raises:
+            UnreadableImage: the file is no image; the reason alone.
+            DataError: as `content`.
+        """
+        return read_sides(self.content(image_id))

@@ -24,6 +24,7 @@ from nsh.system.folders import atomic_folder
 
 PARTS = ("train", "query", "gallery")
 
+_UNREADABLE = "unreadable.jsonl"
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.int32())), ("sha256", pa.string())])
 
 
@@ -80,7 +81,7 @@ def write(split: Split, directory: Path) -> None:
             columns = {"id": rows.ids, "labels": _labels(rows), "sha256": rows.sha256}
             pq.write_table(pa.table(columns, schema=_SCHEMA), folder / f"{part}.parquet")
         lines = [json.dumps({"id": name, "error": error}) for name, error in split.unreadable]
-        (folder / "unreadable.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / _UNREADABLE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         write_json(folder / SPLIT_HEADER, _header(split))
 
 
@@ -114,6 +115,12 @@ def read_part(directory: Path, part: str) -> SplitPart:
         )
     labels = None if header["classes"] is None else _multi_hot(table["labels"], len(header["classes"]))
     return SplitPart(ids=table["id"].to_pylist(), labels=labels, sha256=table["sha256"].to_pylist())
+
+
+def read_unreadable(directory: Path) -> list[tuple[str, str]]:
+    """Id and reason of every image that the split in `directory` left out because it cannot be read."""
+    lines = (directory / _UNREADABLE).read_text(encoding="utf-8").splitlines()
+    return [(row["id"], row["error"]) for row in map(json.loads, lines)]
 
 
 def _header(split: Split) -> dict[str, Any]:

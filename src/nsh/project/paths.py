@@ -120,6 +120,11 @@ class Project:
         return self.folder / "data" / "embed"
 
     @property
+    def audit(self) -> Path:
+        """The folder of what was checked about the data (see `nsh.audit`)."""
+        return self.folder / "data" / "audit"
+
+    @property
     def reports(self) -> Path:
         """The folder of the table and the pictures."""
         return self.folder / "reports"

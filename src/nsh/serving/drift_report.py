@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nsh.core.drift import FALSE_ALARMS, Drift, standardised
 from nsh.core.limits import MAX_PIXELS
 from nsh.core.reference import EMPTY_RADIUS, ReferenceProfile, Tally
-from nsh.serving.html_page import draw_figure, render_page
+from nsh.serving.html_page import COLOURS, draw_bars, draw_figure, load_file, render_page
 from nsh.system.files import write_text
 
 SHOWN = 24
 """Images in the report, at most."""
 
-_WIDTH, _HEIGHT = 900, 160  # of a chart, in units of SVG
-_GREY, _COLOUR = "#999", "#c2410c"
+_SERIES = ("reference", "recent")
 
 
 class Unusual(NamedTuple):
@@ -72,10 +70,10 @@ def write_report(
         "of all comparisons.</p>",
         _table(recent, held_out),
         "<h2>Share of ones of each bit</h2>",
-        _bars(held_out.rates, recent.rates),
+        draw_bars(dict(zip(_SERIES, (held_out.rates, recent.rates), strict=True))),
         f"<p>Most changed: {_most_changed(recent, reference)}.</p>",
         "<h2>Share of images by the distance to the nearest anchor, in bits from 0</h2>",
-        _bars(shares[0][:shown], shares[1][:shown]),
+        draw_bars(dict(zip(_SERIES, (share[:shown] for share in shares), strict=True))),
         _examples(unusual, max_pixels=max_pixels),
     ]
     write_text(path, render_page("Drift", "\n".join(parts)))
@@ -88,8 +86,8 @@ def _table(recent: Tally, held_out: Tally) -> str:
         (f"no anchor within {EMPTY_RADIUS} bits", *(f"{counts.empty_balls:.1%}" for counts in (held_out, recent))),
     ]
     lines = "\n".join(f"<tr><th>{name}</th><td>{then}</td><td>{now}</td></tr>" for name, then, now in rows)
-    heads = f'<th></th><th style="color:{_GREY}">reference</th><th style="color:{_COLOUR}">recent</th>'
-    return f"<table>\n<tr>{heads}</tr>\n{lines}\n</table>"
+    heads = [f'<th style="color:{colour}">{name}</th>' for name, colour in zip(_SERIES, COLOURS, strict=True)]
+    return f"<table>\n<tr><th></th>{''.join(heads)}</tr>\n{lines}\n</table>"
 
 
 def _most_changed(recent: Tally, reference: ReferenceProfile) -> str:
@@ -98,27 +96,11 @@ def _most_changed(recent: Tally, reference: ReferenceProfile) -> str:
     return ", ".join(f"bit {bit} ({scores[bit]:+.1f} standard errors)" for bit in most)
 
 
-def _bars(then: NDArray[np.float64], now: NDArray[np.float64]) -> str:
-    """Two bars for each place, in SVG; a title names the values under the pointer."""
-    slot, top = _WIDTH / len(then), max(then.max(), now.max()) or 1.0
-    bars = []
-    for place, pair in enumerate(zip(then, now, strict=True)):
-        bars.append(f"<g><title>{place}: reference {pair[0]:.3f}, recent {pair[1]:.3f}</title>")
-        for row, (value, colour) in enumerate(zip(pair, (_GREY, _COLOUR), strict=True)):
-            left, height = slot * (place + 0.1 + 0.4 * row), _HEIGHT * value / top
-            bars.append(
-                f'<rect x="{left:.1f}" y="{_HEIGHT - height:.1f}" width="{0.4 * slot:.1f}" height="{height:.1f}" '
-                f'fill="{colour}"/>'
-            )
-        bars.append("</g>")
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{"".join(bars)}</svg>'
-
-
 def _examples(unusual: Sequence[Unusual], *, max_pixels: int) -> str:
     if not unusual:
         return ""
     figures = [
-        draw_figure(one.path, f"<b>{one.distance}</b> {html.escape(one.name)}", max_pixels=max_pixels)
+        draw_figure(load_file(one.path, max_pixels=max_pixels), f"<b>{one.distance}</b> {html.escape(one.name)}")
         for one in unusual[:SHOWN]
     ]
     heading = "The images furthest from all anchors; the number is the distance in bits"

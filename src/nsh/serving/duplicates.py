@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nsh.core.hamming import fill_distances, to_words
 from nsh.core.limits import MAX_PIXELS
 from nsh.errors import CodesError
-from nsh.serving.html_page import draw_figure, render_page
+from nsh.serving.html_page import draw_figure, load_file, render_page
 from nsh.system.files import write_text
 from nsh.system.progress import Progress, no_progress
 
@@ -129,7 +129,7 @@ def write_report(
 def _section(number: int, group: Group, *, root: Path, ids: Sequence[str], max_pixels: int) -> str:
     members = list(zip(group.rows, group.distances, strict=True))
     figures = "\n".join(
-        draw_figure(root / ids[row], f"<b>{distance}</b> {html.escape(ids[row])}", max_pixels=max_pixels)
+        draw_figure(load_file(root / ids[row], max_pixels=max_pixels), f"<b>{distance}</b> {html.escape(ids[row])}")
         for row, distance in members[:SHOWN_IMAGES]
     )
     more = len(members) - SHOWN_IMAGES
