@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import settings
-from sklearn.datasets import load_sample_images
 
 from nsh.core.contract import EncoderContract
 from nsh.system.kernels import fix_kernels
@@ -196,6 +195,8 @@ def photographs() -> np.ndarray:
 
 def cut_photographs() -> np.ndarray:
     """300 crops, uint8 [300, 64, 64, 3], of the two photographs that scikit-learn ships (CC BY 2.0)."""
+    from sklearn.datasets import load_sample_images  # a third of the time that pytest takes to start
+
     generator = np.random.default_rng(0)
     pictures = load_sample_images().images
     crops = []
