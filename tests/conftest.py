@@ -47,7 +47,7 @@ SLOW = (
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
     *("serving/service/test_server", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
-    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "test_use_profile"),
+    *("data/test_debian", "data/test_split_lists", "serving/bulk", "test_profiles", "test_use_profile"),
     *("system/test_command", "serving/engines"),
 )
 TESTS = Path(__file__).parent
