@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import settings
-from sklearn.datasets import load_sample_images
 
 from nsh.core.contract import EncoderContract
 from nsh.system.kernels import fix_kernels
@@ -48,7 +47,7 @@ SLOW = (
     *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
     *("serving/service/test_server", "training"),
     *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
-    *("data/test_debian", "data/test_split_lists", "serving/test_bulk", "test_profiles", "test_use_profile"),
+    *("data/test_debian", "data/test_split_lists", "serving/bulk", "test_profiles", "test_use_profile"),
     *("system/test_command", "serving/engines"),
 )
 TESTS = Path(__file__).parent
@@ -196,6 +195,8 @@ def photographs() -> np.ndarray:
 
 def cut_photographs() -> np.ndarray:
     """300 crops, uint8 [300, 64, 64, 3], of the two photographs that scikit-learn ships (CC BY 2.0)."""
+    from sklearn.datasets import load_sample_images  # a third of the time that pytest takes to start
+
     generator = np.random.default_rng(0)
     pictures = load_sample_images().images
     crops = []

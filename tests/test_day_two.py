@@ -5,11 +5,12 @@ compared on real requests, takes the place of the old one under load, and is tak
 """
 
 import json
+import shutil
 import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from PIL import Image, ImageOps
 from sklearn.datasets import load_digits
+from tests.commands import run_nsh
 from tests.end_to_end.project import BROKEN, IMAGES, Project, draw_digits, make_project, save
 from tests.waiting import wait_until
 
@@ -28,7 +30,7 @@ WINDOW = 200  # searches that the service compares with the encoder's reference 
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Project:
     """A project whose photographs are digits; ITQ trains in no time."""
     folder = tmp_path_factory.mktemp("day-two")
     draw_digits(folder / "photos")
@@ -39,6 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     params["split"].update(train=None, gallery=None, query=60)
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
     save(project, "one encoder")
+    shutil.copy(mlflow_database, project.folder / "mlflow.db")
     return project
 
 
@@ -99,8 +102,17 @@ def make_negatives(photos: Sequence[Path], folder: Path) -> list[Path]:
     return made
 
 
+def nsh(project: Project, *words: object, expect: int = 0) -> str:
+    """What a command prints in the project's folder, on stdout and on stderr."""
+    with chdir(project.folder):
+        done = run_nsh(*words)
+    output = done.stdout + done.stderr
+    assert done.returncode == expect, output
+    return output
+
+
 def champion(project: Project) -> str:
-    listed = json.loads(project.run("nsh", "registry", "list", "--json"))
+    listed = json.loads(nsh(project, "registry", "list", "--json"))
     return next(version["version"] for version in listed if "champion" in version["aliases"])
 
 
@@ -111,8 +123,8 @@ def identity(project: Project) -> str:
 def test_from_the_first_model_to_the_second_and_back(project: Project, tmp_path: Path) -> None:
     photos = sorted(project.images.rglob("*.png"), key=lambda photo: photo.name)  # all digits take turns
     project.run("dvc", "repro")
-    project.run("nsh", "registry", "promote", MODEL)
-    project.run("nsh", "deploy", f"models:/{MODEL}@champion", "--to", "deployment", "--images", str(project.images))
+    nsh(project, "registry", "promote", MODEL)
+    nsh(project, "deploy", f"models:/{MODEL}@champion", "--to", "deployment", "--images", project.images)
     first = identity(project)
 
     with serve(project, "--deployment", "deployment") as service:
@@ -120,10 +132,10 @@ def test_from_the_first_model_to_the_second_and_back(project: Project, tmp_path:
         a_challenger_must_prove_itself(project, photos[:WINDOW])
         the_new_encoder_is_compared_on_real_requests(project, photos[:8])
         second = the_switch_fails_no_request(project, service, photos, first)
-        project.run("nsh", "rollback", "deployment")
+        nsh(project, "rollback", "deployment")
         wait_until(lambda: service.search(photos[0])["encoder_identity"] == first)
     assert identity(project) == first != second
-    project.run("nsh", "registry", "rollback", MODEL)
+    nsh(project, "registry", "rollback", MODEL)
     assert champion(project) == "1"
 
 
@@ -141,7 +153,7 @@ def drift_alarms_only_for_other_images(
     assert service.metric("nsh_drift_alarm") == 1
     report = folder / "drift.html"
     encoder = "deployment/current/encoder.onnx"
-    project.run("nsh", "monitor", str(folder / "new"), "--model", encoder, "--report", str(report), expect=1)
+    nsh(project, "monitor", folder / "new", "--model", encoder, "--report", report, expect=1)
     assert "<html" in report.read_text()
 
 
@@ -149,14 +161,14 @@ def a_challenger_must_prove_itself(project: Project, photos: Sequence[Path]) -> 
     """The folder grows; the new version is of another split, so that only a person may prefer it."""
     make_negatives(photos, project.images)
     project.run("dvc", "repro")
-    refused = project.run("nsh", "registry", "promote", f"{MODEL}/2", expect=2)
+    refused = nsh(project, "registry", "promote", f"{MODEL}/2", expect=2)
     assert "split" in refused
-    project.run("nsh", "registry", "promote", f"{MODEL}/2", "--force", "the folder has grown")
-    assert "the folder has grown" in project.run("nsh", "registry", "show", MODEL)
+    nsh(project, "registry", "promote", f"{MODEL}/2", "--force", "the folder has grown")
+    assert "the folder has grown" in nsh(project, "registry", "show", MODEL)
 
 
 def the_new_encoder_is_compared_on_real_requests(project: Project, photos: Sequence[Path]) -> None:
-    printed = project.run("nsh", "deploy", NEW, "--to", "deployment", "--prepare")
+    printed = nsh(project, "deploy", NEW, "--to", "deployment", "--prepare")
     shadow = next(word for word in printed.split() if "encoder.onnx:" in word)
     with serve(project, "--deployment", "deployment", "--shadow", shadow, "--shadow-share", "1") as service:
         for photo in photos:
@@ -179,7 +191,7 @@ def the_switch_fails_no_request(project: Project, service: Service, photos: Sequ
     for client in clients:
         client.start()
     try:
-        project.run("nsh", "deploy", NEW, "--to", "deployment")
+        nsh(project, "deploy", NEW, "--to", "deployment")
         second = identity(project)
         wait_until(lambda: second in answered[-1:] or not all(client.is_alive() for client in clients))
         assert all(client.is_alive() for client in clients), "a request failed"

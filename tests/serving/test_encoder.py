@@ -1,6 +1,5 @@
 """The encoder turns any kind of image into the code that its graph gives, and loses none for another's fault."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -18,7 +17,6 @@ from tests.core.image_files import exif
 from tests.waiting import PATIENCE
 
 from nsh.core.codes import pack
-from nsh.core.contract import EncoderContract
 from nsh.core.preprocess import load_image, to_input
 from nsh.core.reading import read_inputs
 from nsh.errors import CodesError, ConfigError, UnreadableImage
@@ -268,41 +266,6 @@ def test_a_batch_of_another_shape_is_refused(encoder, batch):
         encoder.run(batch)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [({}, r"other\.onnx is an ONNX model but no encoder"), ({"nsh": json.dumps({"schema": 99})}, "contract schema 99")],
-)
-def test_another_onnx_file_is_no_encoder(encoder_path, tmp_path, metadata, message):
-    onnx = pytest.importorskip("onnx", reason="production has none")
-    model = onnx.load(encoder_path)
-    onnx.helper.set_model_props(model, metadata)
-    onnx.save(model, tmp_path / "other.onnx")
-    with pytest.raises(CodesError, match=message):
-        Encoder(tmp_path / "other.onnx")
-
-
-def test_an_encoder_of_another_version_of_the_preprocessing_is_refused(encoder_path, monkeypatch):
-    monkeypatch.setattr("nsh.serving.encoder.PREPROCESSING", 99)
-    with pytest.raises(CodesError, match="of the preprocessing, this nsh has version 99, whose pixels differ: export"):
-        Encoder(encoder_path)
-
-
-def test_a_file_that_changed_since_its_export_is_refused(encoder_path, tmp_path):
-    content = bytearray(encoder_path.read_bytes())
-    content[len(content) // 2] ^= 1  # a weight
-    (tmp_path / "changed.onnx").write_bytes(content)
-    with pytest.raises(CodesError, match=r"changed\.onnx has changed since its export"):
-        Encoder(tmp_path / "changed.onnx")
-
-
-def test_a_file_that_is_cut_off_is_refused(encoder_path, tmp_path):
-    content = encoder_path.read_bytes()
-    for end in (0, 1, 100, len(content) // 2, len(content) - 1):
-        (tmp_path / "cut.onnx").write_bytes(content[:end])
-        with pytest.raises(CodesError):
-            Encoder(tmp_path / "cut.onnx")
-
-
 ENCODE = """
 import sys
 from nsh.serving.encoder import Encoder
@@ -315,7 +278,3 @@ def test_encoding_needs_neither_torch_nor_onnx_nor_operations(encoder, encoder_p
     path = as_png(pictures[0], tmp_path / "a.png")
     run = subprocess.run([sys.executable, "-c", ENCODE, encoder_path, path], capture_output=True, text=True, check=True)
     assert run.stdout.split("\n")[:2] == [encoder.encode([path]).tobytes().hex(), "[]"]
-
-
-def test_the_contract_is_read_as_it_was_written(contract):
-    assert EncoderContract.from_json(contract.to_json()) == contract

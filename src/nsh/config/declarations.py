@@ -21,7 +21,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -50,8 +50,14 @@ class Declaration:
 
     title: str  # the first line of the class's docstring: what was published where
     departure: str  # how the defaults differ from what was published, from the paragraph "Unlike the paper: ..."; or ""
-    parameters: list[Parameter]
     block: type[Any]  # a dataclass of the parameters that checks its values
+    _found: ast.ClassDef
+    _source: str
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """In the order of the file. Whoever only reads params.yaml does not wait until they are read."""
+        return list(_read_parameters(self._found, self._source, self.block))
 
 
 @cache
@@ -84,9 +90,8 @@ def read_declaration(method: str) -> Declaration:
     found = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name)
     title, *paragraphs = (" ".join(part.split()) for part in (ast.get_docstring(found) or "").split("\n\n"))
     departures = [part.removeprefix(DEPARTURE) for part in paragraphs if part.startswith(DEPARTURE)]
-    block = _make_block(found)
-    parameters = list(_read_parameters(found, source, block))
-    return Declaration(title.removesuffix("."), "".join(departures).removesuffix("."), parameters, block)
+    departure = "".join(departures).removesuffix(".")
+    return Declaration(title.removesuffix("."), departure, _make_block(found), found, source)
 
 
 def _fields(found: ast.ClassDef) -> list[ast.AnnAssign]:

@@ -1,57 +1,16 @@
 """Codes on disk: whole or unread, resumable, never mixed, the same bytes for the same input."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.core.manifest.conftest import BITS, BROKEN, IDS, entry, files, plan_of, write_all, write_shard
 
 from nsh.core.codes_writer import CodesWriter
 from nsh.core.former_codes import FormerCodes, set_aside
-from nsh.core.manifest import HEADER, PLAN, Entry, Plan, codes_path, digest_ids, manifest_path, read_codes
+from nsh.core.manifest import HEADER, PLAN, read_codes
 from nsh.errors import CodesError
-from nsh.system.files import read_json, sha256_file, write_json
-
-IDS = [f"a/{row}.jpg" for row in range(7)]
-BITS = 12
-BROKEN = 3  # the row whose image cannot be read
-
-
-@pytest.fixture
-def codes():
-    packed = np.random.default_rng(0).integers(0, 256, (7, 2), dtype=np.uint8)
-    packed[:, 1] &= 0xF0
-    return packed
-
-
-def plan_of(ids=IDS, **changes) -> Plan:
-    values = {"encoder_identity": "e" * 64, "bits": BITS, "images": len(ids), "images_sha256": digest_ids(ids)}
-    return Plan(**{**values, "shard_rows": 3, "notes": {"data_set": "photographs"}, **changes})
-
-
-def entry(row: int) -> Entry:
-    if row == BROKEN:
-        return Entry(id=IDS[row], path=IDS[row], status="error", error="the file is empty")
-    return Entry(id=IDS[row], path=IDS[row], sha256=f"{row:064x}")
-
-
-def write_shard(writer: CodesWriter, shard: int, codes) -> None:
-    rows = writer.plan.rows(shard)
-    good = [row for row in rows if row != BROKEN]
-    writer.write(shard, [entry(row) for row in rows], codes[good])
-
-
-def write_all(folder, codes, plan=None) -> None:
-    writer = CodesWriter(folder, plan or plan_of())
-    for shard, _ in writer.pending():
-        write_shard(writer, shard, codes)
-    writer.finish()
-
-
-def files(folder) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+from nsh.system.files import read_json, write_json
 
 
 def test_what_is_written_is_read(tmp_path, codes):
@@ -201,118 +160,6 @@ def test_a_shard_must_fit_its_entries(tmp_path, codes):
     with pytest.raises(CodesError, match="zero bits"):
         writer.write(0, good, codes[:3] | 1)
     assert list(files(tmp_path)) == ["plan.json"]
-
-
-def damage_codes(folder):
-    content = bytearray((folder / "00001.npy").read_bytes())
-    content[-1] ^= 0x80
-    (folder / "00001.npy").write_bytes(content)
-
-
-def change_header(folder, **changes):
-    header = json.loads((folder / "header.json").read_text())
-    (folder / "header.json").write_text(json.dumps({**header, **changes}))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (damage_codes, "00001.npy is not the file"),
-        (lambda folder: (folder / "00002.npy").unlink(), "00002.npy is missing"),
-        (lambda folder: (folder / "00000.jsonl").write_text(""), "00000.jsonl is not the file"),
-        (lambda folder: (folder / "header.json").write_text("{"), "header.json"),
-        (lambda folder: (folder / "header.json").write_text("[]"), "no JSON object"),
-        (lambda folder: (folder / "header.json").write_text('{"schema": 2}'), "lacks bits"),
-        (lambda folder: change_header(folder, schema=9), "have schema 9, this version reads 2"),
-        (lambda folder: change_header(folder, count=5), "damaged"),
-        (lambda folder: change_header(folder, bits=24), "must be a uint8 array|damaged"),
-    ],
-)
-def test_damage_is_named(tmp_path, codes, damage, message):
-    write_all(tmp_path, codes)
-    damage(tmp_path)
-    with pytest.raises(CodesError, match=message):
-        read_codes(tmp_path)
-
-
-def describe_anew(directory):
-    """Make the header fit the files, so that only their content is wrong."""
-    header = read_json(directory / HEADER)
-    for number, shard in enumerate(header["shards"]):
-        shard["codes_sha256"] = sha256_file(codes_path(directory, number))
-        shard["manifest_sha256"] = sha256_file(manifest_path(directory, number))
-    write_json(directory / HEADER, header)
-
-
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"no array", b'{"id": 1', b"[]", b'{"other": 1}', b"\xff"])
-@pytest.mark.parametrize("place", [codes_path, manifest_path])
-def test_a_shard_that_is_none_is_damage_whatever_its_digest(tmp_path, codes, content, place):
-    write_all(tmp_path, codes)
-    place(tmp_path, 0).write_bytes(content)
-    describe_anew(tmp_path)
-    with pytest.raises(CodesError, match="are damaged"):
-        read_codes(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"bits": "12"}, {"shards": 1}, {"shards": [1]}, {"shards": [{}]}, {"images": None}, {"encoder_identity": 1}],
-)
-def test_a_header_of_other_types_is_damage(tmp_path, codes, changes):
-    write_all(tmp_path, codes)
-    write_json(tmp_path / HEADER, read_json(tmp_path / HEADER) | changes)
-    with pytest.raises(CodesError, match="are damaged"):
-        read_codes(tmp_path)
-
-
-def test_no_folder_is_an_error(tmp_path):
-    with pytest.raises(CodesError, match="no codes can be read"):
-        read_codes(tmp_path / "nowhere")
-
-
-def test_an_id_twice_is_refused(tmp_path):
-    writer = CodesWriter(tmp_path, plan_of(ids=["a", "a"]))
-    writer.write(0, [Entry(id="a"), Entry(id="a")], np.zeros((2, 2), np.uint8))
-    writer.finish()
-    with pytest.raises(CodesError, match="names an image twice"):
-        read_codes(tmp_path)
-
-
-def test_no_image_at_all(tmp_path):
-    CodesWriter(tmp_path, plan_of(ids=[])).finish()
-    found = read_codes(tmp_path)
-    assert (found.ids, found.codes.shape, found.errors) == ([], (0, 2), [])
-
-
-def test_every_image_broken(tmp_path):
-    writer = CodesWriter(tmp_path, plan_of(ids=["a"]))
-    writer.write(0, [Entry(id="a", status="error", error="not an image")], np.zeros((0, 2), np.uint8))
-    writer.finish()
-    assert read_codes(tmp_path).header["errors"] == 1
-
-
-NAMES = st.lists(st.text(st.characters(), max_size=8), unique=True, max_size=6)  # lone surrogates and newlines, too
-
-
-@given(ids=NAMES)
-def test_any_name_comes_back_as_it_was(tmp_path_factory, ids):
-    folder = tmp_path_factory.mktemp("codes")
-    writer = CodesWriter(folder, plan_of(ids=ids))
-    for shard, rows in writer.pending():
-        writer.write(shard, [Entry(id=ids[row], path=ids[row]) for row in rows], np.zeros((len(rows), 2), np.uint8))
-    writer.finish()
-    assert read_codes(folder).ids == ids
-
-
-@given(ids=NAMES, other=NAMES)
-def test_the_digest_tells_lists_apart(ids, other):
-    assert (digest_ids(ids) == digest_ids(other)) == (ids == other)
-
-
-def test_the_plan_counts_shards():
-    assert [list(plan_of().rows(shard)) for shard in range(plan_of().shards)] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert dataclasses.replace(plan_of(), images=6).shards == 2
-    assert plan_of(ids=[]).shards == 0
 
 
 def test_a_folder_that_changed_hands_takes_no_shard_of_the_former_images(tmp_path, codes):
