@@ -30,7 +30,7 @@ def main() -> None:
     if tunes and start_missing_ranks(train.finetune.ranks, batch=batch, device=device):
         return
     rank = this_rank() if tunes else 0  # of those that train heads alone, each does so for itself
-    tuning = {
+    finetuning = {
         "backbone": params.backbone.model_dump(exclude={"weights"}),
         "data_set": params.dataset,
         "recipe": train.finetune.model_dump(exclude={"ranks", "from_block"}),
@@ -39,7 +39,7 @@ def main() -> None:
     }
     with nullcontext(lambda record: None) if rank else training_run(Path(), params, pair=pair) as report:
         shown = {"device": device, "progress": no_progress if rank else show_progress}
-        loop, network = open_loop(project, mode=train.mode, tuning=tuning, threads=train.threads, **shown)
+        loop, network = open_loop(project, mode=train.mode, finetuning=finetuning, threads=train.threads, **shown)
         settings = {"seed": train.seed, "threads": train.threads, "loop": loop, "network": network, "report": report}
         trained = train_head(project, project.of(pair), method=method, **settings)
     if not rank:

@@ -13,8 +13,8 @@ import onnxruntime
 import torch
 
 from nsh.backbones.classifiers import normalisation
+from nsh.backbones.finetuned import apply_changes
 from nsh.backbones.networks import Backbone
-from nsh.backbones.tuned import apply_changes
 from nsh.core.contract import EncoderContract
 from nsh.core.preprocess import PREPROCESSING
 from nsh.errors import ExportError
@@ -116,7 +116,7 @@ def join(
     Args:
         head: from embeddings to logits.
         backbone: with the published weights; the changes are applied to it.
-        changes: the file of what fine-tuning changed in it (see `nsh.backbones.tuned`).
+        changes: the file of what fine-tuning changed in it (see `nsh.backbones.finetuned`).
         embeddings: their graph is the exported published backbone.
         contract: see `describe`.
 

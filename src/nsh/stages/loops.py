@@ -10,19 +10,19 @@ from nsh.training.loop import CachedViewLoop
 
 
 def open_loop(
-    project: Project, *, mode: str, tuning: Mapping[str, Any], **settings: Any
+    project: Project, *, mode: str, finetuning: Mapping[str, Any], **settings: Any
 ) -> tuple[Any, nn.Module | None]:
     """The loop, and the network whose weights it changes; None where it changes none.
 
     Args:
         project: whose backbone and images fine-tuning reads, and whose cache takes the partial state.
         mode: "frozen" or "finetune".
-        tuning: what only `nsh.stages.tuning.open_tuning` takes.
+        finetuning: what only `nsh.stages.finetuning.open_finetuning` takes.
         settings: threads, device and progress.
     """
     settings |= {"cache": project.cache("train")}
     if mode == "frozen":
         return CachedViewLoop(**settings), None
-    from nsh.stages.tuning import open_tuning  # slow to import
+    from nsh.stages.finetuning import open_finetuning  # slow to import
 
-    return open_tuning(project, **tuning, **settings)
+    return open_finetuning(project, **finetuning, **settings)

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from nsh.backbones.tuned import watch_changes
+from nsh.backbones.finetuned import watch_changes
 from nsh.methods import Loop, Method, Report, TrainingData
 from nsh.project.embeddings import Embeddings
 from nsh.project.paths import PairFiles, Project

@@ -25,7 +25,7 @@ class Trained:
     seconds: float
 
     def write(self, files: PairFiles, *, changes: bytes) -> None:
-        """Write head, history and `changes`, the changed tensors of the backbone (see `nsh.backbones.tuned`)."""
+        """Write head, history and `changes`, the changed tensors of the backbone (see `nsh.backbones.finetuned`)."""
         write_bytes(files.head, to_bytes(self.head))
         write_bytes(files.backbone, changes)
         write_json(files.history, [_round(record) for record in self.history])

@@ -122,8 +122,8 @@ class Activations:
         """See `Inputs`; of an image that is its own partner the two views differ."""
         count, views, _ = self.views.shape
         generator = np.random.default_rng([seed, epoch, _TAG])
-        first = generator.integers(views, size=count)
-        second = (first + generator.integers(1, views, size=count)) % views
+        first = generator.integers(views, size=(count,))
+        second = (first + generator.integers(1, views, size=(count,))) % views
 
         def read(pairs: Rows) -> Pair:
             rows, partners = np.ascontiguousarray(pairs.T)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nsh.backbones.tuned import apply_changes, copy_state, find_changes, to_bytes
+from nsh.backbones.finetuned import apply_changes, copy_state, find_changes, to_bytes
 from nsh.errors import ExportError
 
 

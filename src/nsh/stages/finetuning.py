@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from nsh.backbones.blocks import CutBackbone, cut
+from nsh.backbones.finetuned import to_bytes
 from nsh.backbones.pixels import ImageToEmbedding
 from nsh.backbones.published import open_published
-from nsh.backbones.tuned import to_bytes
 from nsh.core.preprocess import PREPROCESSING
 from nsh.data.registry import Choice, open_chosen
 from nsh.data.split import read_header, read_part
@@ -25,7 +25,7 @@ from nsh.training.finetune.loop import FineTuningLoop
 from nsh.training.finetune.recipe import Recipe
 
 
-def open_tuning(
+def open_finetuning(
     project: Project,
     *,
     backbone: Mapping[str, Any],
@@ -73,7 +73,7 @@ def open_tuning(
     parts = None if block is None else cut(network, block)
     loop = FineTuningLoop(
         network=ImageToEmbedding(network) if parts is None else parts.upper,
-        lower=None if parts is None else _describe(parts, block=block, header=embeddings.header),
+        lower=None if block is None or parts is None else _describe(parts, block=block, header=embeddings.header),
         images=images,
         recipe=Recipe(**recipe),
         cache=cache,
