@@ -47,7 +47,7 @@ def test_every_check_has_a_verdict_and_what_to_do_where_it_is_not_fine(build):
     limits = {"near_duplicates": Limit(stop=0.1), "imbalance": Limit(warn=1.5)}
     audit, images = build(copies={1: 5}, labels=LABELS, **limits)
     page = render(audit, images)
-    assert "Nothing is trained on these data: 1 limits stop the run, 1 warn." in page
+    assert "Nothing is trained on these data. Limits that stop the run: 1; that warn: 1." in page
     rows = {row[0]: row[1:] for row in re.findall("<tr><th>(.*?)</th><td>(.*?)</td>.*<td>(.*?)</td></tr>", page)}
     assert {name: rows[name] for name in ("near_duplicates", "imbalance", "unmatched")} == {
         "near_duplicates": ("stop", "remove the copies, or keep those of one scene in one part"),

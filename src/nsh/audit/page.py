@@ -44,7 +44,7 @@ def render(audit: Audit, images: ImageSet) -> str:
 def _summarise(audit: Audit) -> str:
     stops, warnings = (len(audit.with_verdict(verdict)) for verdict in (Verdict.STOP, Verdict.WARNING))
     said = "Nothing is trained on these data" if stops else "These data may be trained on"
-    return f"<b>{said}: {stops} limits stop the run, {warnings} warn.</b>"
+    return f"<b>{said}. Limits that stop the run: {stops}; that warn: {warnings}.</b>"
 
 
 def _checks(audit: Audit) -> str:
