@@ -27,7 +27,7 @@ def describe_search(search: Search) -> str:
     values = flatten(trainer.params.methods.model_dump(mode="json")[trainer.pair.method])
     kept = [f"{name}={value}" for name, value in values.items() if name not in search.space]
     stopping = (
-        "a trial that is worse than the median after an epoch is stopped"
+        "from the second epoch on, a trial that is worse than the median of those before it is stopped"
         if "epochs" in values
         else "a closed form has no epochs: no trial is stopped early"
     )
