@@ -5,7 +5,6 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_sample_images
 
 from nsh.audit.audit import refuse
 from nsh.audit.finding import Finding, Limit, Verdict
@@ -60,6 +59,8 @@ def test_queries_with_a_near_duplicate_are_found_and_no_others(build):
 @pytest.mark.parametrize("quality", [90, 75, 50])
 def test_a_photograph_saved_again_is_found_and_another_is_not(tmp_path, quality):
     """Tiles of one photograph are the gallery; those of another, and a copy of one tile as JPEG, are the queries."""
+    from sklearn.datasets import load_sample_images  # a third of the time that pytest takes to start
+
     gallery, query = ([cut(picture, row) for row in range(60)] for picture in load_sample_images().images)
     file = io.BytesIO()
     gallery[17].save(file, "JPEG", quality=quality)
