@@ -60,7 +60,7 @@ def test_a_value_has_four_digits_but_the_default_is_as_written() -> None:
     assert span.tidy(span.default) == span.default
 
 
-@pytest.mark.parametrize("method", WITHOUT_NUMBERS)
+@pytest.mark.parametrize("method", sorted(WITHOUT_NUMBERS))
 def test_a_method_without_numbers_is_refused(method: str) -> None:
     with pytest.raises(ConfigError, match=f"a parameter of {method}: it has no number to search"):
         space_of(method)
