@@ -118,8 +118,14 @@ def test_ctrl_c_exits_130(tmp_path):
         time.sleep(30)
     """
     done = run(tmp_path, body)
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr) == (130, "interrupted: run the same command again to go on\n")
+
+
+def test_ctrl_c_in_a_command_of_nsh_says_the_same(tmp_path):
+    """typer catches it, and exits without a word."""
+    ending = "import typer; app = typer.Typer(); app.command()(main); run_command(app)"
+    done = run(tmp_path, "raise KeyboardInterrupt", ending=ending)
+    assert (done.returncode, done.stderr.strip()) == (130, "interrupted: run the same command again to go on")
 
 
 def test_sigterm_exits_143_after_finally(tmp_path):

@@ -56,9 +56,11 @@ def _run(main: Callable[[], None]) -> None:
         if _reader_is_gone():
             sys.exit(READER_GONE_EXIT_CODE)
         raise
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer ends so, with a code of its own
+    except SystemExit as end:  # typer ends so, with a code of its own
+        if isinstance(end.__context__, BrokenPipeError):
             sys.exit(READER_GONE_EXIT_CODE)
+        if end.__context__ and isinstance(end.__context__.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from end
         raise
     finally:
         _flush()
