@@ -44,8 +44,8 @@ encode: {batch: 4}
 evaluate: {k: 5}
 registry: {trial: false}
 """
-OTHERS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())["methods"]
-"""Methods that are in no matrix here, as the project has them: params.yaml must name them all."""
+OURS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())
+"""The blocks and methods that are not above are as the project has them: params.yaml must name them all."""
 
 
 @pytest.fixture
@@ -74,8 +74,9 @@ def make_project(folder: Path, database: Path) -> Path:
     """A project with parameters and a store, and nothing trained."""
     folder.mkdir()
     shutil.copy(database, folder / "mlflow.db")
-    others = [f"{name}: {json.dumps(block)}" for name, block in OTHERS.items() if name not in ("nsh", "itq")]
-    write_text(folder / "params.yaml", PARAMS.replace("$others", "\n  ".join(others)))
+    methods = [f"{name}: {json.dumps(block)}" for name, block in OURS["methods"].items() if name not in ("nsh", "itq")]
+    blocks = [f"{name}: {json.dumps(block)}" for name, block in OURS.items() if f"\n{name}:" not in PARAMS]
+    write_text(folder / "params.yaml", "\n".join([PARAMS.replace("$others", "\n  ".join(methods)), *blocks, ""]))
     write_json(
         folder / "data/split/split.json",
         {
