@@ -5,7 +5,7 @@ Knows nothing of what is counted. Production code does not use it (see `nsh.syst
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -49,3 +49,10 @@ def take_pair(description: str) -> Pair:
 def say(message: str) -> None:
     """Print one line to standard output without breaking the progress bar."""
     tqdm.write(message)
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.core.codes import binarize, pack
-from nsh.core.hamming import fill_distances, query_blocks, to_words
+from nsh.core.hamming import query_blocks, rank
 from nsh.methods.lsh import Lsh
 from nsh.objectives.base import HashHead, TrainingData
 from nsh.project.embeddings import Embeddings
@@ -54,19 +54,17 @@ def find_near_duplicates(
     torch.set_num_threads(1)  # a sum's last bits depend on it
     data = TrainingData(*embeddings.read_training())
     head = Lsh().fit(data, bits=BITS, seed=0, report=lambda record: None, loop=_no_loop)
-    query, gallery = (to_words(_encode(head, embeddings.read(part))) for part in ("query", "gallery"))
-    blocks = list(query_blocks(query.shape[1], gallery.shape[1]))
+    query, gallery = (_encode(head, embeddings.read(part)) for part in ("query", "gallery"))
+    blocks = list(query_blocks(len(query), len(gallery)))
     compared = map_in_threads(lambda block: _compare(query, gallery, block), blocks, threads=threads)
     found = chain.from_iterable(progress(compared, desc="compare", total=len(blocks)))
     return sorted(found, key=lambda pair: (pair.distance, pair.query))
 
 
-def _compare(query: NDArray[np.uint64], gallery: NDArray[np.uint64], block: slice) -> list[NearDuplicate]:
+def _compare(query: NDArray[np.uint8], gallery: NDArray[np.uint8], block: slice) -> list[NearDuplicate]:
     """The near-duplicates of the queries in `block`; of gallery images at one distance the first counts."""
-    table = np.empty((block.stop - block.start, gallery.shape[1]), np.uint16)
-    fill_distances(query[:, block], gallery, out=table)
-    rows = table.argmin(axis=1)
-    pairs = (NearDuplicate(block.start + row, int(near), int(table[row, near])) for row, near in enumerate(rows))
+    found = (table[:, 0].tolist() for table in rank(query[block], gallery, k=1))
+    pairs = [NearDuplicate(block.start + row, *nearest) for row, nearest in enumerate(zip(*found, strict=True))]
     return [pair for pair in pairs if pair.distance <= RADIUS]
 
 

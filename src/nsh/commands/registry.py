@@ -24,6 +24,7 @@ def list_all(as_json: AsJson = False) -> None:
     mAP can be compared only on one split, with one k. `est.` marks an estimate without labels, `trial` a version of a
     profile that sets registry.trial.
     """
+    from nsh.terminal import align
     from nsh.tracking import list_versions
 
     versions = list_versions(PROJECT)
@@ -35,10 +36,7 @@ def list_all(as_json: AsJson = False) -> None:
             "no encoder is registered: `make repro` registers what it measures, `nsh track sync` what is on disk"
         )
         return
-    rows = [COLUMNS, *map(_row, versions)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    typer.echo(align([COLUMNS, *map(_row, versions)]))
 
 
 def _row(version: "EncoderVersion") -> tuple[str, ...]:

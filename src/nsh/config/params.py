@@ -92,14 +92,14 @@ class Embed(Block):
     batch: Count
 
 
-class Limits(Block):
+class AuditLimit(Block):
     """The largest values of a check of the data without a warning, and without a stop; null: any."""
 
     warn: Weight | None
     stop: Weight | None
 
     @model_validator(mode="after")
-    def _a_warning_comes_first(self) -> "Limits":
+    def _a_warning_comes_first(self) -> "AuditLimit":
         if self.warn is not None and self.stop is not None and self.warn > self.stop:
             raise ValueError(f"found warn {self.warn:g} and stop {self.stop:g}: warn may not be above stop")
         return self
@@ -108,11 +108,11 @@ class Limits(Block):
 class Audit(Block):
     """The checks of the data before anything trains on them (`nsh.audit`)."""
 
-    near_duplicates: Limits
-    relevant_share: Limits
-    unmatched: Limits
-    imbalance: Limits
-    odd_sizes: Limits
+    near_duplicates: AuditLimit
+    relevant_share: AuditLimit
+    unmatched: AuditLimit
+    imbalance: AuditLimit
+    odd_sizes: AuditLimit
 
 
 class Compute(Block):

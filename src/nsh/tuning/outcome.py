@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nsh.config import Params
 from nsh.core.nested import flatten
+from nsh.terminal import align
 from nsh.tuning.profile import profile_path, write_profile
 from nsh.tuning.search import Search
 from nsh.tuning.study import Scores, Trial
@@ -100,10 +101,3 @@ class Outcome:
         )
         yield f"on others, which chose nothing, {winner.scores.checked:.4f} and {default.scores.checked:.4f}."
         yield f"Trial {winner.number} of {len(self.trials)} in the study {self.search.name}; no query was read."
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text in columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
