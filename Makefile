@@ -94,6 +94,11 @@ OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIB
 test-portable: setup  ## Run the tests as on an old CPU that is busy, for those who change numeric code
 	for core in 1 2; do python -c 'while True: pass' & done; trap 'kill $$(jobs -p)' EXIT; $(OLD_CPU) $(PYTEST)
 
+# QEMU runs the training on processors of other makers (apt-get install qemu-user), whose last bits nothing else shows.
+.PHONY: test-emulated
+test-emulated: setup  ## Train every method on emulated processors of AMD and Intel: the heads must be the same bytes; takes minutes
+	OMP_NUM_THREADS=1 pytest -n 2 --dist load tests/training/emulated.py
+
 .PHONY: test-crash
 test-crash: setup  ## Kill commands and services that change an index, a hundred times; takes minutes
 	OMP_NUM_THREADS=1 pytest -s tests/serving/crash.py

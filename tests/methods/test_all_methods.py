@@ -1,67 +1,25 @@
 """What holds for every method: its head ships as ONNX, is its state dict and its seed, and survives odd images."""
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tests.methods.closed_form import as_data
+from tests.methods.small import BITS, DIM, NAMES, PARAMETERS, VARIANTS, create_small, draw_features
 
-from nsh.config import read_params
 from nsh.core.codes import pack
 from nsh.errors import TrainingError
 from nsh.export import graph
-from nsh.methods import METHODS, create
+from nsh.methods import METHODS
 from nsh.objectives.heads.linear import to_bytes
-from nsh.objectives.sorting.ablations import ABLATIONS
 from nsh.serving.session import open_session
 from nsh.training.loop import CachedViewLoop
-
-PARAMETERS = read_params(Path(__file__).parents[2] / "params.yaml").methods.model_dump()
-SMALL = {
-    "nsh": {"epochs": 1, "batch": 10, "d_z": 8},
-    "cibhash": {"epochs": 2, "batch": 10, "hidden": 16},
-    "greedyhash": {"epochs": 2, "batch": 10},
-    "mbe": {"epochs": 2, "batch": 10},
-    "sdc": {"epochs": 2, "batch": 10},
-    "crovca": {"epochs": 2, "batch": 20},
-    "sgh": {"epochs": 2, "batch": 10},
-    "deepbit": {"epochs": 2, "batch": 10},
-    "mls3rduh": {"epochs": 2, "batch": 10},
-    "tbh": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8},
-    "agh": {"anchors": 30},
-    "dgh": {"anchors": 30},
-    "cimon": {"epochs": 2, "batch": 10, "clusters": 6},
-    "bgan": {"epochs": 2, "batch": 10, "near": 5, "alike": 5, "hidden": 16},
-    "bingan": {"epochs": 2, "batch": 10, "hidden": 16},
-    "hashgan": {"epochs": 2, "batch": 10, "hidden": 16},
-    "dvb": {"epochs": 2, "batch": 10, "hidden": 16, "latent": 8, "centres": 6},
-    "distillhash": {"epochs": 2, "batch": 10, "neighbours": 4},
-    "date": {"epochs": 2, "batch": 10},
-    "oh": {"epochs": 2, "batch": 10, "hidden": 16, "d_z": 8, "queue": 50},
-    "nsh_plus": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 0.03, "hidden": 16},
-    "nsh_nested": {"epochs": 2, "batch": 20, "d_z": 8, "queue": 50, "neighbours": 0.03, "hidden": 16},
-}
-"""What of params.yaml is too large for the images here."""
-VARIANTS = {f"nsh {ablation}": {"ablation": ablation} for ablation in ABLATIONS} | {
-    "nsh hidden": {"hidden": 16, "init": "random"},
-    "nsh readings": {"similarity": "product", "quantiser": "squared", "symmetric": True, "tau_s": "d_b"},
-}
-"""Methods whose parameters change what they are, or the shape of their heads."""
-BITS, DIM = 12, 24
-
-
-def draw_features(count=160, dim=DIM, seed=0):
-    generator = np.random.default_rng(seed)
-    centres = generator.normal(size=(6, dim)) * 2
-    return np.abs(centres[np.arange(count) % 6] + generator.normal(size=(count, dim))).astype(np.float32)
 
 
 def fit(name, features, tmp_path, *, seed=0, report=None, **changes):
     data = as_data(features)
-    base = name.partition(" ")[0]
-    method = create(base, PARAMETERS[base] | SMALL.get(base, {}) | VARIANTS.get(name, {}) | changes)
+    method = create_small(name, **changes)
     rows = []
     loop = CachedViewLoop(cache=tmp_path / "cache", threads=1)
     return method, method.fit(data, bits=BITS, seed=seed, report=report or rows.append, loop=loop), rows
@@ -72,7 +30,7 @@ def logits_of(head, features):
     return head(torch.from_numpy(features)).numpy()
 
 
-@pytest.fixture(params=[*METHODS, *VARIANTS])
+@pytest.fixture(params=NAMES)
 def name(request):
     return request.param
 
@@ -209,7 +167,7 @@ def test_odd_images_that_are_too_few_or_too_alike_are_refused_in_one_sentence(na
 
 @pytest.mark.parametrize(
     ("name", "odd"),
-    [(name, odd) for odd in ODD for name in [*METHODS, *VARIANTS] if name not in REFUSALS.get(odd, ())],
+    [(name, odd) for odd in ODD for name in NAMES if name not in REFUSALS.get(odd, ())],
     indirect=["name"],
 )
 def test_odd_images_that_are_enough_give_finite_logits(name, odd, tmp_path):

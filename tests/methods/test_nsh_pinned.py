@@ -30,9 +30,9 @@ PARAMETERS = {
 }
 PAPER = {"init": "random", "m": 2, "tau_s": 0.1}
 PINNED = {
-    "default": ({"init": "itq", "m": 3, "tau_s": 0.1}, "1c7c0a16f7061662", "4819c66d422217f0"),
-    "paper": (PAPER, "164239949673d6b0", "8de2ef5b723ea349"),
-    "literal": (PAPER | {"tau_s": "d_b"}, "0ab94ccc9403caf0", "ee1f8c8a243f3a17"),
+    "default": ({"init": "itq", "m": 3, "tau_s": 0.1}, "a8e9f6fa36c8a9e7", "4819c66d422217f0"),
+    "paper": (PAPER, "539bf46597ddf84b", "e85d60da206c6495"),
+    "literal": (PAPER | {"tau_s": "d_b"}, "2b89100cabc24b75", "ee1f8c8a243f3a17"),
 }
 """What is changed, and the beginnings of the digests of head and history."""
 

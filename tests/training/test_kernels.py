@@ -8,7 +8,9 @@ from pathlib import Path
 
 import grimp
 import pytest
+import torch
 from tests.training import kernels_program
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from nsh.system import kernels
 
@@ -32,6 +34,34 @@ PROCESSORS = {
 needs_avx2 = pytest.mark.skipif(not kernels.are_fixable(), reason="x86-64 with AVX2 alone has fixed kernels")
 
 
+BOTH = torch.float32, torch.float64
+UNSAFE = {
+    **dict.fromkeys(["sqrt", "acos", "asin", "atan", "log2", "log10", "_cdist_forward"], BOTH),
+    "pow": BOTH,  # to 1/2 alone, which is a root
+    "log": (torch.float64,),
+    "tan": (torch.float64,),
+    "linalg_cholesky_ex": (torch.float32,),
+}
+"""What QEMU's processors give other last bits for, a million values each (docs/experiments.md), and of which type."""
+
+
+class Unsafe(TorchDispatchMode):
+    """Collects the unsafe operations in its block, backward passes among them."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        name = operation.overloadpacket.__name__.removeprefix("_foreach_").rstrip("_")
+        tensors = arguments[0] if arguments and isinstance(arguments[0], list) else arguments[:1]
+        types = {getattr(tensor, "dtype", None) for tensor in tensors}
+        if name == "pow" and arguments[1] != 0.5:
+            types = set()
+        self.found |= {f"{name} of {dtype}" for dtype in types.intersection(UNSAFE.get(name, ()))}
+        return operation(*arguments, **(keywords or {}))
+
+
 def start(folder: Path, name: str, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tests.training.kernels_program", str(folder / name), *arguments]
     before = {key: value for key, value in os.environ.items() if key not in kernels.KERNELS}
@@ -40,10 +70,11 @@ def start(folder: Path, name: str, *arguments: str) -> "subprocess.Popen[str]":
 
 @needs_avx2
 def test_every_processor_gives_the_same_heads_and_histories(tmp_path):
-    """This process is the third processor: conftest.py has fixed its kernels."""
+    """This process is the third processor: conftest.py has fixed its kernels. `make test-emulated` tries real ones."""
     started = {name: start(tmp_path, name) for name in PROCESSORS}
     started["free"] = start(tmp_path, "free", json.dumps(PROCESSORS["older"]))  # the simulation does simulate
-    here = kernels_program.train_all(tmp_path / "this")
+    with Unsafe() as unsafe:
+        here = kernels_program.train_all(tmp_path / "this")
     said = {name: process.communicate()[0] for name, process in started.items()}
     assert [process.returncode for process in started.values()] == [0] * 3
     older, newer, free = (json.loads(text.splitlines()[-1]) for text in said.values())
@@ -51,6 +82,27 @@ def test_every_processor_gives_the_same_heads_and_histories(tmp_path):
     assert free["kernels"] == "DEFAULT"
     for name in ("nsh", "cibhash", "nsh_plus", "fine-tuning"):  # a history's six digits may be the same
         assert free[name] != here[name], name
+    assert unsafe.found == set()
+
+
+def test_what_depends_on_the_maker_is_found_in_both_passes():
+    values = torch.rand(4, requires_grad=True)
+    with Unsafe() as unsafe:
+        values.sqrt().sum().backward()
+        torch._foreach_sqrt([values.detach().double()])
+        values.detach().clone().sqrt_()
+        for power in (0.5, 2):
+            values.pow(power)
+        values.log()
+        torch.cdist(values[None], values[None], compute_mode="donot_use_mm_for_euclid_dist")
+        torch.linalg.cholesky(torch.eye(3))
+    assert unsafe.found == {
+        "sqrt of torch.float32",
+        "sqrt of torch.float64",
+        "pow of torch.float32",
+        "_cdist_forward of torch.float32",
+        "linalg_cholesky_ex of torch.float32",
+    }
 
 
 USED_BEFORE = """

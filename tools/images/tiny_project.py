@@ -1,4 +1,4 @@
-"""Make the project in this folder a tiny one: the profile `quick` on 96 pictures of noise in two colours.
+"""Make the project in this folder a tiny one: the profile `quick` on 192 pictures of noise in two colours.
 
 It runs in the image `train`, in a clone (see train.sh).
 """
@@ -11,11 +11,11 @@ from PIL import Image
 
 from nsh.config.profiles import compose
 
-IMAGES, SIDE = 96, 48
+IMAGES, SIDE = 192, 48
 CHANGES = {
     "matrix": {"bits": [16]},
     "dataset": {"name": "folder"},
-    "split": {"train": 64, "gallery": 80, "query": 16},
+    "split": {"train": 144, "gallery": 176, "query": 16},
     "evaluate": {"k": 10},
 }
 
@@ -24,7 +24,7 @@ for number in range(IMAGES):
     label = ("red", "blue")[number % 2]
     pixels = generator.integers(0, 128, (SIDE, SIDE, 3), dtype=np.uint8)
     pixels[..., ("red", "green", "blue").index(label)] += 127
-    path = Path(f"data/local/{label}/{number:02d}.png")
+    path = Path(f"data/local/{label}/{number:03d}.png")
     path.parent.mkdir(exist_ok=True)
     Image.fromarray(pixels).save(path)
 

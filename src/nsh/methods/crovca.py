@@ -84,5 +84,6 @@ def coding_rate(logits: Tensor, *, epsilon: float) -> Tensor:
     count, bits = logits.shape
     unit = functional.normalize(logits, dim=1)
     volume = torch.eye(bits, device=logits.device) + bits / (count * epsilon) * unit.T @ unit
-    half_logdet: Tensor = torch.linalg.cholesky(volume).diagonal().log().sum()
+    factor = torch.linalg.cholesky(volume.double())  # in float32 it depends on the maker of the processor
+    half_logdet: Tensor = factor.diagonal().to(volume.dtype).log().sum()
     return half_logdet * (bits + count) / (bits * count)

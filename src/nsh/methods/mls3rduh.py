@@ -113,7 +113,8 @@ def diffuse(edges: Tensor, *, alpha: float) -> Tensor:
     degree = edges.sum(dim=1)
     scale = torch.where(degree > 0, degree.rsqrt(), 0)
     system = torch.eye(len(edges)) - alpha * scale[:, None] * edges * scale
-    return (1 - alpha) * torch.cholesky_inverse(torch.linalg.cholesky(system))
+    factor = torch.linalg.cholesky(system.double())  # in float32 it depends on the maker of the processor
+    return (1 - alpha) * torch.cholesky_inverse(factor).to(edges.dtype)
 
 
 def among_largest(values: Tensor, count: int) -> Tensor:

@@ -77,7 +77,8 @@ class AdversarialMethod(GradientMethod):
 def watch_codes(head: nn.Module, embeddings: Tensor) -> dict[str, Tensor]:
     """The entropy of a batch's codes, as a share of the most that n codes of so many bits can have.
 
-    It is 0 if all codes are equal and 1 if all differ: mean log2(n / images with the same code) over min(bits, log2 n).
+    It is 0 if all codes are equal and 1 if all differ: mean log(n / images with the same code) over the smaller one of
+    bits log 2 and log n.
 
     Args:
         head: of embeddings to logits, float [n, bits], as it ships: without dropout.
@@ -86,7 +87,7 @@ def watch_codes(head: nn.Module, embeddings: Tensor) -> dict[str, Tensor]:
     codes = sign(head(embeddings))
     count, bits = codes.shape
     alike = (codes @ codes.T == bits).sum(dim=1)
-    return {"code_information": (count / alike).log2().mean() / min(bits, math.log2(count))}
+    return {"code_information": (count / alike).log().mean() / min(bits * math.log(2), math.log(count))}
 
 
 def has_collapsed(record: dict[str, float]) -> bool:

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from nsh.errors import TrainingError
 from nsh.objectives.base import HashHead
+from nsh.objectives.roots import square_root
 
 ROUNDS = 20  # of k-means; the anchors need to cover the images, not to be the best centres
 CHUNK = 1024  # images whose squares are held at once
@@ -87,7 +88,7 @@ def build_graph(features: Tensor, *, anchors: int, nearest: int, seed: int) -> A
     centres = find_anchors(features, count=anchors, seed=seed)
     closeness, rows = nearest_anchors(features, centres, count=nearest)
     squared = torch.cat([some.square().sum(dim=1) for some in torch.split(features, CHUNK)])
-    farthest = (squared - closeness[:, -1]).clamp_min(0).sqrt()
+    farthest = square_root((squared - closeness[:, -1]).clamp_min(0))
     width = max(float(farthest.mean()) ** 2, LEAST_WIDTH)
     weights = torch.zeros(len(features), anchors, dtype=features.dtype)
     weights.scatter_(1, rows, (closeness / width).softmax(dim=1))
@@ -165,8 +166,8 @@ def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
         TrainingError: the graph has fewer eigenvectors.
     """
     images = len(graph.weights)
-    root = inverse(graph.mass).sqrt()
-    constant = (graph.mass / images).sqrt()
+    root = square_root(inverse(graph.mass))
+    constant = square_root(graph.mass / images)
     matrix = root[:, None] * (graph.weights.T @ graph.weights) * root - torch.outer(constant, constant)
     eigenvalues, vectors = torch.linalg.eigh(matrix)
     found = int((eigenvalues > LEAST_EIGENVALUE).sum())
@@ -177,7 +178,7 @@ def eigenfunctions(graph: AnchorGraph, *, count: int) -> tuple[Tensor, Tensor]:
         )
     eigenvalues, vectors = eigenvalues.flip(0)[:count], vectors.flip(1)[:, :count]
     vectors = vectors * vectors.gather(0, vectors.abs().argmax(dim=0, keepdim=True)).sign()
-    functions = graph.weights @ (images**0.5 * root[:, None] * vectors / eigenvalues.sqrt())
+    functions = graph.weights @ (images**0.5 * root[:, None] * vectors * eigenvalues.rsqrt())
     return graph.average(functions) / eigenvalues, eigenvalues
 
 

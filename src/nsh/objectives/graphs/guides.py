@@ -5,6 +5,8 @@ Luo, Wu, Ma, Chen, Deng, Huang, Hua, "CIMON: Towards High-quality Hash Codes", I
 without a target.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -110,7 +112,7 @@ def find_peak(apart: Tensor) -> float:
 def half_spread(differences: Tensor) -> float:
     """Standard deviation of the Gaussian whose half has these differences from its mean, float [m]; at least 1e-6."""
     mean_square = differences.double().square().sum() / max(len(differences), 1)
-    return max(float(mean_square.sqrt()), LEAST_SPREAD)
+    return max(math.sqrt(mean_square), LEAST_SPREAD)
 
 
 def _find_threshold(apart: Tensor, similar: float) -> float:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from nsh.objectives.roots import square_root
+
 ROOT_FLOOR = 1e-12  # keeps the root's gradient finite if every entry is exactly ±1
 
 
@@ -56,7 +58,7 @@ def rounding_error(logits: Tensor) -> float:
 
 
 def _distance_to_code(hidden: Tensor) -> Tensor:
-    return (_squared_distance(hidden) + ROOT_FLOOR).sqrt()
+    return square_root(_squared_distance(hidden) + ROOT_FLOOR)
 
 
 def _squared_distance(hidden: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from nsh.objectives.heads.linear import StandardisedHead
+from nsh.objectives.roots import square_root
 
 
 class ScaledHead(StandardisedHead):
@@ -20,4 +21,4 @@ class ScaledHead(StandardisedHead):
         """
         variance = features.double().var(dim=0, correction=0).mean()
         self.mean.copy_(features.double().mean(dim=0))
-        self.scale.copy_(torch.where(variance > 0, variance.sqrt(), 1.0).expand(len(self.scale)))
+        self.scale.copy_(torch.where(variance > 0, square_root(variance), 1.0).expand(len(self.scale)))

@@ -65,8 +65,8 @@ def level_cosines(
     """
     levels, level_of_rank = distinct(scores, most=most)
     gathered = choose(levels, scores, tau_s) @ items  # [n, L, d_z]
-    length = gathered.square().sum(dim=2).clamp_min(SMALLEST_LENGTH**2).sqrt()
-    cosines = (gathered @ anchors.unsqueeze(2)).squeeze(2) / length
+    squared_length = gathered.square().sum(dim=2).clamp_min(SMALLEST_LENGTH**2)
+    cosines = (gathered @ anchors.unsqueeze(2)).squeeze(2) * squared_length.rsqrt()
     ranks = torch.zeros_like(levels).scatter_add(1, level_of_rank, torch.ones_like(scores))
     return cosines, ranks
 
