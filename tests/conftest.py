@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import settings
+from tests.slow import is_slow, place
 
 from nsh.core.contract import EncoderContract
 from nsh.system.kernels import fix_kernels
@@ -37,20 +38,6 @@ settings.load_profile("nsh")
 
 # A shell's background job inherits Ctrl-C ignored, and so would the commands that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# What starts processes, exports or trains networks, or tries very many cases, the longest first: it begins first, so
-# that no worker is left alone with it. What makes something for other files comes long before them, so that no worker
-# waits for it. The rest is `make test-fast`.
-SLOW = (
-    *("end_to_end/test_repro", "pipeline", "export/test_graph", "training/finetune", "end_to_end", "test_day_two"),
-    *("methods/test_all_methods", "studies", "tuning", "tracking", "export"),
-    *("backbones", "serving/test_commands", "serving/service/test_page", "serving/service/test_page_searches"),
-    *("serving/service/test_server", "training"),
-    *("core/test_metrics_evaluation", "serving/index/test_writer", "data/test_coco", "data/test_draw"),
-    *("data/test_debian", "data/test_split_lists", "serving/bulk", "test_profiles", "test_use_profile"),
-    *("system/test_command", "serving/engines"),
-)
-TESTS = Path(__file__).parent
 
 SIZE = 64
 BITS = 12  # no multiple of 8: the padding is seen everywhere
@@ -90,14 +77,9 @@ def pytest_collection() -> Iterator[object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _place(item) < len(SLOW):
+        if is_slow(item.path):
             item.add_marker("slow")
-    items.sort(key=_place)
-
-
-def _place(item: pytest.Item) -> int:
-    name = item.path.relative_to(TESTS).as_posix()
-    return next((place for place, start in enumerate(SLOW) if name.startswith(start)), len(SLOW))
+    items.sort(key=lambda item: place(item.path))
 
 
 @pytest.hookimpl(tryfirst=True)
