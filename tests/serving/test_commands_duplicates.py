@@ -73,6 +73,18 @@ def test_a_report_that_cannot_be_written_is_said_before_the_work(tmp_path, photo
     assert result.stderr == f"error: {tmp_path} cannot be used (Is a directory): name a file, this is a folder\n"
 
 
+def test_a_report_replaces_no_other_file(tmp_path, photos):
+    """Neither an image nor an encoder, but a page and an empty file."""
+    photo = (photos / "a.png").read_bytes()
+    result = nsh(photos, "--model", "absent.onnx", "--report", photos / "a.png")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "is no HTML page" in result.stderr
+    assert (photos / "a.png").read_bytes() == photo
+    for content in ("", "<!DOCTYPE html><title>groups</title>"):
+        (tmp_path / "page").write_text(content)
+        assert "there is no encoder" in nsh(photos, "--model", "absent.onnx", "--report", tmp_path / "page").stderr
+
+
 def test_groups_are_printed_though_the_report_has_no_room(photos, encoder_path):
     result = nsh(photos, "--model", encoder_path, "--radius", 0, "--report", "/dev/full")
     assert result.returncode == 2

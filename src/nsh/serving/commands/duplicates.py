@@ -52,13 +52,13 @@ def duplicates(
     from nsh.core.image_files import describe
     from nsh.errors import UnreadableImage
     from nsh.serving.arguments import LIST, find_model, list_images
+    from nsh.serving.commands.report_file import try_report
     from nsh.serving.commands.terminal import show_progress, standard_input
     from nsh.serving.duplicates import default_radius, find_groups, write_report
     from nsh.serving.encoder import Encoder
-    from nsh.system.files import try_to_write
 
     if report is not None:
-        try_to_write(report)
+        try_report(report)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     radius = default_radius(encoder.contract.bits) if radius is None else radius
     stdin = standard_input() if LIST in images else None

@@ -58,14 +58,14 @@ def monitor(
     """
     from nsh.core.drift import compare
     from nsh.serving.arguments import find_model
+    from nsh.serving.commands.report_file import try_report
     from nsh.serving.commands.terminal import show_progress
     from nsh.serving.drift_report import describe, write_report
     from nsh.serving.encoder import Encoder
     from nsh.serving.recent import require_reference
-    from nsh.system.files import try_to_write
 
     if report is not None:
-        try_to_write(report)
+        try_report(report)
     encoder = Encoder(find_model(model, from_registry=context.obj, progress=show_progress), max_pixels=max_pixels)
     reference = require_reference(encoder)
     recent = _find_recent(source, encoder, reference, exclude=exclude or ())
