@@ -120,6 +120,14 @@ def test_broken_yaml_is_one_sentence(tmp_path: Path) -> None:
         read_params(path)
 
 
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """DVC refuses it in words of its own, and who reads the file may see the first of them only."""
+    path = tmp_path / "params.yaml"
+    path.write_text("matrix:\n  bits: [16]\n  methods: [nsh]\n  bits: [32]\n")
+    with pytest.raises(ConfigError, match=r"(?s)found 'bits' a second time.*line 4"):
+        read_params(path)
+
+
 def test_an_empty_file_names_the_missing_blocks(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text("")

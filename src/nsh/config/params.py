@@ -1,6 +1,6 @@
 """All of params.yaml: the pipeline's blocks, reading, changing, and messages about mistakes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -213,6 +213,18 @@ class Params(Block):
         return self
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that a block has twice, as DVC does: PyYAML takes the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: list[Any] = []
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"found {key.value!r} a second time", problem_mark=key.start_mark)
+            seen.append(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check params.yaml.
 
@@ -234,10 +246,10 @@ def parse_params(text: str, *, source: str) -> Params:
     """Check the text of params.yaml; `source` names it in messages.
 
     Raises:
-        ConfigError: it is no YAML, or breaks a rule.
+        ConfigError: it is no YAML, has a key twice, or breaks a rule.
     """
     try:
-        return _check(yaml.safe_load(text), source=source)
+        return _check(_Loader(text).get_single_data(), source=source)
     except yaml.YAMLError as error:
         raise ConfigError(f"{source} is not valid YAML: {error}") from error
 
