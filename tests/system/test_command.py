@@ -68,6 +68,19 @@ def test_a_place_that_cannot_be_used_is_one_sentence(tmp_path, code, said, endin
     assert said in line
 
 
+def test_links_that_lead_back_to_themselves_are_one_sentence(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    done = run(tmp_path, "from pathlib import Path; Path('loop').resolve(); Path('loop').read_bytes()")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith("mend the links, they lead back to themselves\n")
+
+
+def test_another_fault_of_the_program_keeps_its_traceback(tmp_path):
+    done = run(tmp_path, "raise RuntimeError('a bug')")
+    assert done.returncode == 1
+    assert done.stderr.endswith("RuntimeError: a bug\n")
+
+
 def test_a_stage_that_cannot_note_its_time_says_so(tmp_path):
     (tmp_path / ".cache").write_text("a file")
     done = run(tmp_path, "pass", ending="run_stage(main)")

@@ -1,5 +1,6 @@
 """Runs the commands of this project: exit statuses, error messages, durations. Knows nothing of their work."""
 
+import errno
 import json
 import logging
 import os
@@ -39,8 +40,9 @@ def run_command(main: Callable[[], None]) -> None:
         _run(main)
     except NshError as error:
         _fail(str(error))
-    except OSError as error:
-        sentence = explain(error)
+    except (OSError, RuntimeError) as error:
+        fault = error if isinstance(error, OSError) else _loop_behind(error)
+        sentence = explain(fault) if fault else None
         if sentence is None:
             raise
         _fail(sentence)
@@ -64,6 +66,12 @@ def _run(main: Callable[[], None]) -> None:
         raise
     finally:
         _flush()
+
+
+def _loop_behind(error: RuntimeError) -> OSError | None:
+    """The loop of links that `Path.resolve` met; until Python 3.12 it raises a RuntimeError in place of the OSError."""
+    cause = error.__context__
+    return cause if isinstance(cause, OSError) and cause.errno == errno.ELOOP else None
 
 
 def _reader_is_gone() -> bool:
