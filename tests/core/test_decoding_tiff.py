@@ -1,6 +1,7 @@
 """What samples of TIFF mean, against oracles written from its specification; the files are drawn here."""
 
 import io
+import zlib
 
 import numpy as np
 import pytest
@@ -132,3 +133,17 @@ class TestTiff:
         tags = {258: (3, [32]), 262: (3, [1]), 277: (3, [1]), 339: (3, [3])}
         with pytest.raises(UnreadableImage, match="floating point values have no stated white"):
             load_image(tiff((WIDTH, HEIGHT), tags, [bytes(WIDTH * HEIGHT * 4)]))
+
+    @pytest.mark.parametrize("photometric", [1, 3])
+    @pytest.mark.parametrize("extra", [1, 2])
+    @pytest.mark.parametrize("compression", [1, 8])
+    def test_one_colour_and_alpha_in_planes_are_refused(self, photometric, extra, compression):
+        """Pillow reads them as wholly transparent, which would be white, whatever they show."""
+        strips = [bytes([255] * WIDTH * HEIGHT)] * 2
+        tags = {258: (3, [8] * 2), 259: (3, [compression]), 262: (3, [photometric]), 277: (3, [2]), 284: (3, [2])}
+        tags[338] = (3, [extra])
+        if photometric == 3:
+            tags[320] = (3, [0] * 768)
+        content = tiff((WIDTH, HEIGHT), tags, strips if compression == 1 else list(map(zlib.compress, strips)))
+        with pytest.raises(UnreadableImage):
+            load_image(content)

@@ -30,7 +30,7 @@ from nsh.errors import UnreadableImage
 _PREFIX = 32  # bytes that have the format's magic, and the flags of a WebP
 _WEBP_FLAGS, _WEBP_ANIMATED = 20, 2
 WHITE_IS_ZERO, _BLACK_IS_ZERO, _YCBCR = 0, 1, 6  # of TIFF's PhotometricInterpretation
-_SEPARATE, _ALPHA = 2, 2  # of its PlanarConfiguration and ExtraSamples
+SEPARATE, _ALPHA = 2, 2  # of its PlanarConfiguration and ExtraSamples
 _JFIF_COEFFICIENTS, _JFIF_RANGE = (0.299, 0.587, 0.114), (0, 255, 128, 255, 128, 255)
 _YCBCR_TAGS: dict[int, tuple[tuple[float, ...], tuple[float, ...]]] = {
     529: (_JFIF_COEFFICIENTS, _JFIF_COEFFICIENTS),  # YCbCrCoefficients
@@ -55,7 +55,7 @@ def is_misread(tags: TiffImagePlugin.ImageFileDirectory_v2) -> bool:
         >>> is_misread(tags)
         True
     """
-    separate = tags.get(TiffImagePlugin.PLANAR_CONFIGURATION) == _SEPARATE
+    separate = tags.get(TiffImagePlugin.PLANAR_CONFIGURATION) == SEPARATE
     if tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == _YCBCR:
         return separate or any(tags.get(tag, stated) != jfif for tag, (stated, jfif) in _YCBCR_TAGS.items())
     deep = max(tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))) > 8

@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from PIL import GifImagePlugin, Image, PngImagePlugin, TiffImagePlugin
 
-from nsh.core.opening import WHITE_IS_ZERO, is_misread
+from nsh.core.opening import SEPARATE, WHITE_IS_ZERO, is_misread
 from nsh.errors import UnreadableImage
 
 _DEEP_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
+_ONE_COLOUR_AND_ALPHA = ("LA", "La", "PA")
+"""Modes of four bytes a pixel: of planes, Pillow reads the second into the second byte, and alpha is the fourth."""
 _STRIP_PIXELS = 1 << 20
 _SIGNED = 2  # of TIFF's SampleFormat
 _PNG_SCALES = {"L;2": 85, "L;4": 17}
@@ -91,6 +93,8 @@ def _tiff_levels(image: TiffImagePlugin.TiffImageFile) -> Levels:
         raise UnreadableImage("signed values have no stated black: save it with 8 or 16 unsigned bits a channel")
     if is_misread(tags) and not image.use_load_libtiff:
         raise UnreadableImage("a TIFF that Pillow misreads when it opens it: give its path or its bytes instead")
+    if tags.get(TiffImagePlugin.PLANAR_CONFIGURATION) == SEPARATE and image.mode in _ONE_COLOUR_AND_ALPHA:
+        raise UnreadableImage("alpha in a plane beside one of grey or of a palette: save it without planes, or as RGB")
     bits = max(np.atleast_1d(tags.get(TiffImagePlugin.BITSPERSAMPLE, 1)).tolist())
     return Levels(2**bits - 1, tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == WHITE_IS_ZERO)
 
