@@ -1,5 +1,9 @@
 """One way to open a model: what was asked for is given, or one sentence says why not."""
 
+import errno
+import os
+from pathlib import Path
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -46,6 +50,15 @@ def test_a_missing_file_is_one_sentence(tmp_path):
         open_session(tmp_path / "missing.onnx", threads=1)
     with pytest.raises(CodesError, match="there is no encoder at"):
         open_session(tmp_path, threads=1)
+
+
+def test_a_file_without_the_right_to_read_is_not_called_broken(encoder_path, monkeypatch):
+    def refuse(path, mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)  # root reads everything
+    with pytest.raises(CodesError, match=r"cannot be read \(Permission denied\)"):
+        open_session(encoder_path, threads=1)
 
 
 @pytest.mark.parametrize("kept", [0, 7, 1000])

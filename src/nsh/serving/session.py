@@ -27,7 +27,7 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
 
     Raises:
         ConfigError: fewer than one thread, an unknown device, or CUDA is not available.
-        CodesError: no such file, or it is no ONNX model that this onnxruntime can run.
+        CodesError: no such file, it cannot be read, or it is no ONNX model that this onnxruntime can run.
     """
     if threads < 1:
         raise ConfigError(f"found threads = {threads}: at least 1 is needed")
@@ -81,6 +81,10 @@ def _source(model: Path | bytes) -> bytes | str:
         return model
     if not model.is_file():
         raise CodesError(f"there is no encoder at {model}: make it with `dvc repro`, or give the path of an .onnx file")
+    try:
+        model.open("rb").close()
+    except OSError as error:  # onnxruntime would say that it is no ONNX file
+        raise CodesError(f"{model} cannot be read ({error.strerror}): give yourself the right to it") from error
     return str(model)
 
 
