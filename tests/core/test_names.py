@@ -49,6 +49,19 @@ def test_a_path_is_the_one_that_is_there(tmp_path, monkeypatch) -> None:
     assert find_path("gone.png") == str(tmp_path / "gone.png")
 
 
+def test_a_path_may_begin_at_home(tmp_path, monkeypatch) -> None:
+    """No shell has seen the names in a list; a folder that is called ~ takes precedence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "a.png").touch()
+    assert find_path("~/a.png") == str(tmp_path / "home" / "a.png")
+    assert find_path("~/gone.png") == str(tmp_path / "~" / "gone.png")
+    (tmp_path / "~").mkdir()
+    (tmp_path / "~" / "a.png").touch()
+    assert find_path("~/a.png") == str(tmp_path / "~" / "a.png")
+
+
 def test_many_names_are_shown_as_some() -> None:
     assert listed(["a", "b"]) == "'a', 'b'"
     assert listed(list("abcdefg")) == "'a', 'b', 'c', 'd', 'e' and 2 more"

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from unicodedata import normalize
 
+from nsh.system.files import expand_home
+
 _UTF_16, _UTF_8_MARK = (b"\xff\xfe", b"\xfe\xff"), b"\xef\xbb\xbf"
 
 
@@ -109,11 +111,14 @@ def read_list(content: bytes) -> list[str]:
 def find_path(name: str) -> str:
     """The absolute path of the file that a name in a list means; of a missing file, the name as it is written.
 
+    `~` at its beginning is the user's folder, which no shell expands in a list.
+
     Examples:
         >>> find_path("/photos/./none-of-this-name.jpg")
         '/photos/none-of-this-name.jpg'
     """
-    paths = [os.path.abspath(spelling) for spelling in spellings(name)]  # noqa: PTH100 - links stay as they are
+    written = (*spellings(name), expand_home(name))
+    paths = [os.path.abspath(spelling) for spelling in written]  # noqa: PTH100 - links stay as they are
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
