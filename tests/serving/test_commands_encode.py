@@ -1,5 +1,6 @@
 """`nsh info` and `nsh encode` as their users start them: exit codes, what is printed where, and kills."""
 
+import errno
 import json
 import os
 import pty
@@ -48,6 +49,23 @@ def encode(*arguments, images="photos"):
 def encode_apart(*, images="photos", stdin=b""):
     """In a process of its own."""
     return subprocess.run([*NSH, *words(images=images)], input=stdin, capture_output=True, check=False)
+
+
+def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(project, monkeypatch):
+    """`nsh encode … && nsh index update …` would remove its images from the index."""
+    (project / "photos" / "kept").mkdir()
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("kept"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    assert encode().returncode == 0
+    monkeypatch.setattr(os, "scandir", refuse)  # root reads every folder
+    run = encode()
+    assert run.returncode == 1
+    assert "left out: 1 folders that cannot be read" in run.stdout
 
 
 def test_all_well_is_exit_code_0_one_line_and_nothing_on_standard_error(project):

@@ -31,6 +31,7 @@ FOREIGN = (
 """Folders of other programs, in upper or lower case: of Synology, QNAP, macOS, Windows, Linux and Lightroom."""
 
 NO_IMAGE = "files that are no images by name"
+UNREADABLE = "folders that cannot be read"
 
 _FOREIGN = {name.casefold(): name for name in FOREIGN}
 
@@ -111,7 +112,7 @@ def walk(folder: str, *, root: str, exclude: Exclude, left_out: Counter[str]) ->
     """
 
     def note(error: OSError) -> None:
-        left_out["folders that cannot be read"] += 1
+        left_out[UNREADABLE] += 1
 
     for here, subfolders, files in os.walk(folder, onerror=note):
         below = "" if here == root else os.path.relpath(here, root) + "/"

@@ -101,10 +101,10 @@ def encode(
         nsh encode photos --model encoder.onnx --out codes --ray 10.0.0.1:6379
         find /data -name '*.jpg' -print0 | nsh encode - --root /data --model encoder.onnx --out codes
 
-    Exit code: 0 all encoded; 1 some images could not be decoded, the others are encoded; 2 standard error says why
-    there are no codes (bad arguments, no image, no image that can be decoded).
+    Exit code: 0 all encoded; 1 some images could not be decoded or some folders not be read, the others are encoded; 2
+    standard error says why there are no codes (bad arguments, no image, no image that can be decoded).
     """
-    from nsh.core.image_files import describe
+    from nsh.core.image_files import UNREADABLE, describe
     from nsh.serving.arguments import LIST, find_model
     from nsh.serving.bulk import Share
     from nsh.serving.commands.terminal import show_progress, standard_input
@@ -127,7 +127,7 @@ def encode(
         typer.echo(json.dumps(_describe(summary, out, encoder, left_out=found.left_out), indent=2))
     else:
         _print(summary, out, encoder, left_out=describe(found.left_out) if found.left_out else "")
-    if summary.errors:
+    if summary.errors or found.left_out[UNREADABLE]:
         raise typer.Exit(SOME_FAILED)
 
 
