@@ -130,7 +130,8 @@ $(DOCS_VENV)/.ready: pyproject.toml constraints.txt
 .PHONY: sbom
 sbom: setup $(SBOM_VENV)/.ready  ## Write build/sbom.json: the packages of .venv with versions and licences (CycloneDX)
 	mkdir -p build
-	$(SBOM_VENV)/bin/cyclonedx-py environment --output-reproducible --of JSON -o build/sbom.json $(BIN)/python
+	$(SBOM_VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+		-o build/sbom.json $(BIN)/python
 
 $(SBOM_VENV)/.ready: constraints.txt
 	test -x $(SBOM_VENV)/bin/python || $(PYTHON) -m venv $(SBOM_VENV)
