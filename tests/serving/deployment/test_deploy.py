@@ -83,6 +83,7 @@ def test_going_back_takes_along_what_came_since(
     went = run_nsh("rollback", deployment.folder)
     assert (went.returncode, went.stderr) == (0, "")
     assert f"{first.folder}: 30 items, current now" in went.stdout
+    assert "of the former neighbours are found" in went.stdout
     assert deployment.current == first
     expected = {name: (code, {}) for name, code in codes_of(encoder_path, photos).items() if name != "00.png"}
     assert items_of(first.index) == expected
