@@ -152,6 +152,8 @@ def test_filters_are_for_ids_and_metadata(client, picture):
         "bits=0",
         "bits=8",  # the encoder's codes are not nested
         "bits=513",
+        "prefix=left/",  # the command's word for id_prefix: it must not be a search without a filter
+        "k=3&K=3",
     ],
 )
 def test_what_cannot_be_asked_is_said(client, picture, query):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from nsh.serving.service.admission import Admission, Hosts
 from nsh.serving.service.answers import explain
 from nsh.serving.service.logs import log
 from nsh.serving.service.observe import Observe, record_of
+from nsh.serving.service.parameters import refuse_unknown
 from nsh.serving.service.problems import KINDS, Problem, problem_of, respond
 from nsh.serving.service.request_limits import RequestLimits
 from nsh.serving.service.service import Service
@@ -52,7 +53,7 @@ def create_app(service: Service, *, host: str = "127.0.0.1") -> FastAPI:
     )
     app.state.service = service
     for room in (routes, search, pictures, items):
-        app.include_router(room.router)
+        app.include_router(room.router, dependencies=[Depends(refuse_unknown)])
     _add_page(app)
     _add_problems(app)
     settings = service.settings
