@@ -68,13 +68,12 @@ AGAINST ?= main
 report: setup  ## Write report.md: the present results beside those of a revision, AGAINST=<revision>, by default main
 	nsh report --against $(AGAINST) --out report.md
 
-# Each worker has one thread. One worker more than cores, since tests wait for the processes that they start.
-WORKERS = $(shell $(PYTHON) -c 'import os; print(min(8, 1 + len(os.sched_getaffinity(0))))' 2>/dev/null || echo 3)
-IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PARALLEL)
+# Tests wait for processes and share two cores, so each has one thread.
+IN_PAIRS = -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 pytest $(IN_PAIRS)
 
 .PHONY: test
-test: setup  ## Run the tests, several at a time; ORDER=<number> or ORDER=random: files and tests in another order
+test: setup  ## Run the tests, two at a time; ORDER=<number> or ORDER=random: files and tests in another order
 	$(PYTEST) $(if $(ORDER),--random-order --random-order-seed=$(ORDER:random=$(shell echo $$RANDOM)))
 
 .PHONY: test-fast
@@ -84,7 +83,7 @@ test-fast: setup  ## Run the tests that take little time, while you work
 .PHONY: coverage
 coverage: setup  ## Run the tests and say which lines none of them runs; fails below the floor in pyproject.toml
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
-	OMP_NUM_THREADS=1 coverage run -m pytest $(IN_PARALLEL)
+	OMP_NUM_THREADS=1 coverage run -m pytest $(IN_PAIRS)
 	coverage combine --quiet
 	coverage report --skip-covered --show-missing
 
@@ -95,10 +94,10 @@ OLD_CPU = ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIB
 test-portable: setup  ## Run the tests as on an old CPU that is busy, for those who change numeric code
 	for core in 1 2; do python -c 'while True: pass' & done; trap 'kill $$(jobs -p)' EXIT; $(OLD_CPU) $(PYTEST)
 
-# QEMU runs the training on processors of other makers (apt-get install qemu-user), whose last bits nothing else shows.
+# QEMU runs the training on processors of other makers (apt-get install qemu-user), whose last bits no variable simulates.
 .PHONY: test-emulated
 test-emulated: setup  ## Train every method on emulated processors of AMD and Intel: the heads must be the same bytes; takes minutes
-	OMP_NUM_THREADS=1 pytest -n $(WORKERS) --dist load tests/training/emulated.py
+	OMP_NUM_THREADS=1 pytest -n 2 --dist load tests/training/emulated.py
 
 .PHONY: test-crash
 test-crash: setup  ## Kill commands and services that change an index, a hundred times; takes minutes
@@ -108,7 +107,7 @@ test-crash: setup  ## Kill commands and services that change an index, a hundred
 .PHONY: test-serve
 test-serve: $(SERVE_VENV)/.ready  ## Run production's tests where there is no torch
 	$(SERVE_VENV)/bin/python -c 'import importlib.util as u; found = [n for n in ("torch", "onnx", "mlflow", "dvc") if u.find_spec(n)]; assert not found, found'
-	OMP_NUM_THREADS=1 $(SERVE_VENV)/bin/python -m pytest $(IN_PARALLEL) tests/core tests/serving tests/system
+	OMP_NUM_THREADS=1 $(SERVE_VENV)/bin/python -m pytest $(IN_PAIRS) tests/core tests/serving tests/system
 
 $(SERVE_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(SERVE_VENV)/bin/python || $(PYTHON) -m venv $(SERVE_VENV)

@@ -28,7 +28,6 @@ VALUES, SIZES = 1_000_000, (12, 32, 64)
 ANY = ["exp", "expm1", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sigmoid", "erf", "erfc", "atan", "reciprocal"]
 POSITIVE = ["log", "log1p", "log2", "log10", "sqrt", "rsqrt", "lgamma"]
 UNIT = ["asin", "acos", "erfinv"]
-HERE = "here"
 
 
 def main() -> None:
@@ -51,7 +50,7 @@ def main() -> None:
 
 def emulate(processor: str) -> dict[str, str]:
     """The digests of this program on an emulated processor."""
-    python = Path(sys.executable).resolve()  # QEMU resolves no link
+    python = Path(sys.executable).resolve()  # QEMU would not follow the link in .venv
     command = ["qemu-x86_64", "-cpu", processor, str(python), __file__, "--measure"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)

@@ -28,7 +28,7 @@ def test_an_emulated_processor_gives_the_same_heads_and_histories(processor, her
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
         pytest.fail("found no qemu-x86_64: apt-get install qemu-user")
-    python = Path(sys.executable).resolve()  # QEMU resolves no link, and Python finds its packages by the link
+    python = Path(sys.executable).resolve()  # QEMU would not follow the link in .venv; PYTHONPATH names its packages
     command = [emulator, "-cpu", processor, str(python), "-m", "tests.training.kernels_program", str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path[1:]])}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
