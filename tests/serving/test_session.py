@@ -48,7 +48,10 @@ def test_no_thread_is_refused(encoder_path, threads):
 def test_a_missing_file_is_one_sentence(tmp_path):
     with pytest.raises(CodesError, match=r"^there is no encoder at .*missing\.onnx"):
         open_session(tmp_path / "missing.onnx", threads=1)
-    with pytest.raises(CodesError, match="there is no encoder at"):
+
+
+def test_a_folder_is_told_from_a_missing_file(tmp_path):
+    with pytest.raises(CodesError, match=r"is a folder: give an \.onnx file, such as .*encoder\.onnx$"):
         open_session(tmp_path, threads=1)
 
 

@@ -79,6 +79,8 @@ def run_batches(
 def _source(model: Path | bytes) -> bytes | str:
     if isinstance(model, bytes):
         return model
+    if model.is_dir():
+        raise CodesError(f"{model} is a folder: give an .onnx file, such as {model / 'encoder.onnx'}")
     if not model.is_file():
         raise CodesError(f"there is no encoder at {model}: make it with `dvc repro`, or give the path of an .onnx file")
     try:
