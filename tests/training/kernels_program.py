@@ -13,13 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tests.methods.small import BITS, NAMES, create_small, draw_features
+from tests.methods.small import BITS, DIM, NAMES, PARAMETERS, create_small, draw_features
 from tests.training.finetune import tiny
 
-from nsh.methods import HashHead, TrainingData
+from nsh.methods import HashHead, Method, TrainingData, create
 from nsh.objectives.heads.linear import to_bytes
 from nsh.training import reproducible as room
 from nsh.training.loop import CachedViewLoop
+
+WIDE = ("nsh", "nsh_plus")  # with the parameters of params.yaml: their products are large enough to be shared out
+THREADS = 2  # as in params.yaml
+
+Trained = tuple[HashHead, list[dict[str, float]]]
 
 
 def train_all(folder: Path) -> dict[str, str]:
@@ -28,22 +33,29 @@ def train_all(folder: Path) -> dict[str, str]:
     for name in NAMES:
         head, history = train(name, folder / name)
         found |= {name: digest(to_bytes(head)), f"history of {name}": digest(json.dumps(history).encode())}
+    for name in WIDE:
+        head, _ = fit(create(name, PARAMETERS[name] | {"epochs": 1}), draw_data(dim=1280), folder / f"wide {name}")
+        found[f"{name}, wide"] = digest(to_bytes(head))
     loop, history = tiny.make_loop(folder / "images"), []
     weights = tiny.all_weights(loop, tiny.fit(loop, tiny.make_tiny().data, records=history, epochs=1))
     tuned = b"".join(value.numpy().tobytes() for value in weights.values())
     return found | {"fine-tuning": digest(tuned), "history of fine-tuning": digest(json.dumps(history).encode())}
 
 
-def train(name: str, folder: Path) -> tuple[HashHead, list[dict[str, float]]]:
-    """The head of a method, and its history."""
+def train(name: str, folder: Path) -> Trained:
+    """The head of a small method, and its history."""
+    return fit(create_small(name), draw_data(), folder)
+
+
+def fit(method: Method, data: TrainingData, folder: Path) -> Trained:
     history: list[dict[str, float]] = []
-    with room.reproducible(1):
-        loop = CachedViewLoop(cache=folder, threads=1)
-        return create_small(name).fit(draw_data(), bits=BITS, seed=0, report=history.append, loop=loop), history
+    with room.reproducible(THREADS):
+        loop = CachedViewLoop(cache=folder, threads=THREADS)
+        return method.fit(data, bits=BITS, seed=0, report=history.append, loop=loop), history
 
 
-def draw_data() -> TrainingData:
-    features = draw_features()
+def draw_data(dim: int = DIM) -> TrainingData:
+    features = draw_features(dim=dim)
     views = features[:, None] + 0.2 * np.random.default_rng(1).normal(size=(len(features), 3, features.shape[1]))
     return TrainingData(features, views.astype(np.float16))
 

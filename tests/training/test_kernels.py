@@ -151,6 +151,15 @@ def test_only_a_processor_that_runs_the_kernels_is_told_to(monkeypatch, machine,
     )
 
 
+def test_how_long_threads_wait_is_the_environment_s_if_it_says(monkeypatch):
+    monkeypatch.delenv(kernels.LOOKS)
+    kernels.fix_kernels()
+    assert os.environ[kernels.LOOKS] == kernels.FEW_LOOKS
+    monkeypatch.setenv(kernels.LOOKS, "7")
+    kernels.fix_kernels()
+    assert os.environ[kernels.LOOKS] == "7"
+
+
 def test_whatever_is_started_and_reaches_torch_reaches_what_fixes_its_kernels():
     graph = grimp.build_graph("nsh", "pipeline", include_external_packages=True, cache_dir=None)
     doors = {"nsh.backbones.networks", "nsh.objectives", "nsh.training.reproducible"}

@@ -15,12 +15,19 @@ KERNELS = {
 }
 """Settings of torch and its libraries, which override the environment."""
 
+LOOKS = "GOMP_SPINCOUNT"
+"""How often a waiting thread of OpenMP looks for work before it sleeps. It decides no byte, and the environment wins."""
+
+FEW_LOOKS = "3000"  # many are for a machine of one's own: beside other work they take the core that the work needs
+
 
 def fix_kernels() -> None:
     """Apply them, before any use of torch; after `import torch` is early enough, as its first operation reads them.
 
     Nothing is fixed on another architecture, nor on a processor without AVX2, which could not run these kernels.
+    `LOOKS` alone is read by `import torch` itself.
     """
+    os.environ.setdefault(LOOKS, FEW_LOOKS)
     if are_fixable():
         os.environ.update(KERNELS)
 
