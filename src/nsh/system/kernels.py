@@ -16,9 +16,9 @@ KERNELS = {
 """Settings of torch and its libraries, which override the environment."""
 
 LOOKS = "GOMP_SPINCOUNT"
-"""How often a waiting thread of OpenMP looks for work before it sleeps. It decides no byte, and the environment wins."""
+"""How often a waiting thread of OpenMP looks for work before it sleeps: no byte depends on it. The environment wins."""
 
-FEW_LOOKS = "3000"  # many are for a machine of one's own: beside other work they take the core that the work needs
+FEW_LOOKS = "3000"  # many take the core that other work needs
 
 
 def fix_kernels() -> None:
