@@ -1,6 +1,8 @@
 """One contract of all engines: the SQLite index and a Milvus collection give the same answers in the same order."""
 
+import os
 from importlib.util import find_spec
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from nsh.errors import CodesError, UnknownItem
 from nsh.serving.engines.opening import open_engine
 from nsh.serving.index import Filter, Index
 
+SERVER = os.environ.get("NSH_TEST_MILVUS")
 ENCODER, BITS, ITEMS = "a" * 64, 12, 120
 ODD = [
     "it's",
@@ -51,18 +54,18 @@ def sqlite(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def lite(sqlite, tmp_path_factory):
-    """The same items, exported to a collection of Milvus Lite."""
-    if find_spec("milvus_lite") is None:  # to import it takes more than it says it needs
+def milvus(sqlite, tmp_path_factory):
+    """The same items, exported to a collection of a server at $NSH_TEST_MILVUS (HOST:PORT), or of Milvus Lite."""
+    if SERVER is None and find_spec("milvus_lite") is None:  # to import it takes more than it says it needs
         pytest.skip("needs Milvus Lite: pip install 'nsh[milvus-lite]'")
     from nsh.serving.engines.milvus_export import export_to_milvus
 
-    url = f"milvus://{tmp_path_factory.mktemp('lite')}/index.db/photos"
+    url = f"milvus://{SERVER or tmp_path_factory.mktemp('milvus') / 'index.db'}/photos_{uuid4().hex}"
     export_to_milvus(Index.open(sqlite.folder, readonly=True), url)
     return open_engine(url)
 
 
-@pytest.fixture(params=["sqlite", "lite"])
+@pytest.fixture(params=["sqlite", "milvus"])
 def engine(request):
     return request.getfixturevalue(request.param)
 
@@ -108,10 +111,10 @@ def _matches(where, id, metadata):
     return id.startswith(where.id_prefix or "") and (where.column is None or metadata.get(where.column) == where.value)
 
 
-def test_reranked_hits_are_equal(sqlite, lite):
+def test_reranked_hits_are_equal(sqlite, milvus):
     logits = np.random.default_rng(2).normal(size=(4, BITS)).astype(np.float32)
     for asked in ({"k": 30}, {"k": 5, "radius": 3}, {"k": 9, "where": Filter(id_prefix="dir/0")}):
-        assert lite.search_reranked(logits, **asked) == sqlite.search_reranked(logits, **asked)
+        assert milvus.search_reranked(logits, **asked) == sqlite.search_reranked(logits, **asked)
 
 
 def test_it_says_what_it_holds(engine):
