@@ -14,7 +14,7 @@ def _only_folder(path: Path) -> Path:
     """Refuse the URL of an engine where a folder is needed."""
     if str(path).startswith(SCHEME):
         raise ConfigError(
-            f"found the index {path}: this command needs the folder of an index; see nsh index export --help"
+            "found a URL of Milvus for --index: this command needs the folder of an index; see nsh index export --help"
         )
     return path
 
