@@ -3,8 +3,8 @@
     python benchmarks/threads.py                      nsh and nsh_plus of 64 bits, two epochs of 5,000 images
     python benchmarks/threads.py --methods nsh --epochs 5
 
-Each training is a process of its own, with parameters of params.yaml. `looks` is how often a waiting thread looks for
-work before it sleeps (`nsh.system.kernels`). "quiet" is what the machine is when it is started.
+Each training is a process of its own, with parameters of params.yaml. A waiting thread spins before it sleeps, few
+times (`nsh.system.kernels`) or as often as OpenMP has it. "quiet" is what the machine is when it is started.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nsh.system.kernels import FEW_LOOKS, LOOKS
+from nsh.system.kernels import SPINS
 
 IMAGES, VIEWS, DIM, BITS = 5000, 4, 1280, 64
-OPENMP = "300000"  # libgomp's own number where threads are not more than cores
-CASES = {"1 thread": (1, FEW_LOOKS), "2 threads": (2, FEW_LOOKS), "2 threads, looks of OpenMP": (2, OPENMP)}
+OPENMP = {name: "300000" for name in SPINS}  # libgomp's own number where threads are not more than cores
+CASES = {"1 thread": (1, SPINS), "2 threads": (2, SPINS), "2 threads, spins of OpenMP": (2, OPENMP)}
 
 
 def main() -> None:
@@ -45,10 +45,10 @@ def main() -> None:
                 print(f"{method:9} {beside:9} {case:27} {found:6.1f} s  {found / seconds['1 thread']:5.2f}", flush=True)
 
 
-def measure(method: str, epochs: int, threads: int, looks: str) -> float:
+def measure(method: str, epochs: int, threads: int, spins: dict[str, str]) -> float:
     """Seconds of a training in a process of its own."""
     command = [sys.executable, __file__, "--methods", method, "--epochs", str(epochs), "--threads", str(threads)]
-    done = subprocess.run(command, env=os.environ | {LOOKS: looks}, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(command, env=os.environ | spins, stdout=subprocess.PIPE, check=True)
     return float(done.stdout)
 
 
@@ -75,7 +75,7 @@ def train(method: str, *, epochs: int, threads: int) -> float:
 @contextmanager
 def busy(count: int) -> Iterator[None]:
     """Processes that take all the time they get, while the block runs."""
-    processes = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(count)]
+    processes = [multiprocessing.Process(target=_work, daemon=True) for _ in range(count)]
     for process in processes:
         process.start()
     try:
@@ -85,7 +85,7 @@ def busy(count: int) -> Iterator[None]:
             process.kill()
 
 
-def _spin() -> None:
+def _work() -> None:
     while True:
         pass
 

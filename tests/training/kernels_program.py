@@ -16,13 +16,14 @@ import torch
 from tests.methods.small import BITS, DIM, NAMES, PARAMETERS, create_small, draw_features
 from tests.training.finetune import tiny
 
+from nsh.config import read_params
 from nsh.methods import HashHead, Method, TrainingData, create
 from nsh.objectives.heads.linear import to_bytes
 from nsh.training import reproducible as room
 from nsh.training.loop import CachedViewLoop
 
 WIDE = ("nsh", "nsh_plus")  # with the parameters of params.yaml: their products are large enough to be shared out
-THREADS = 2  # as in params.yaml
+THREADS = read_params(Path(__file__).parents[2] / "params.yaml").train.threads
 
 Trained = tuple[HashHead, list[dict[str, float]]]
 

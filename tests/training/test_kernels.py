@@ -151,13 +151,13 @@ def test_only_a_processor_that_runs_the_kernels_is_told_to(monkeypatch, machine,
     )
 
 
-def test_how_long_threads_wait_is_the_environment_s_if_it_says(monkeypatch):
-    monkeypatch.delenv(kernels.LOOKS)
+def test_the_environment_overrides_how_often_a_waiting_thread_spins(monkeypatch):
+    monkeypatch.delenv("GOMP_SPINCOUNT")
     kernels.fix_kernels()
-    assert os.environ[kernels.LOOKS] == kernels.FEW_LOOKS
-    monkeypatch.setenv(kernels.LOOKS, "7")
+    assert os.environ["GOMP_SPINCOUNT"] == "3000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     kernels.fix_kernels()
-    assert os.environ[kernels.LOOKS] == "7"
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 
 def test_whatever_is_started_and_reaches_torch_reaches_what_fixes_its_kernels():

@@ -27,7 +27,7 @@ def open_session(model: Path | bytes, *, threads: int, device: str = "cpu") -> o
 
     Raises:
         ConfigError: fewer than one thread, an unknown device, or CUDA is not available.
-        CodesError: no such file, it cannot be read, or it is no ONNX model that this onnxruntime can run.
+        CodesError: no such file, a folder, no right to read it, or no ONNX model that this onnxruntime can run.
     """
     if threads < 1:
         raise ConfigError(f"found threads = {threads}: at least 1 is needed")

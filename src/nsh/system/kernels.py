@@ -15,19 +15,18 @@ KERNELS = {
 }
 """Settings of torch and its libraries, which override the environment."""
 
-LOOKS = "GOMP_SPINCOUNT"
-"""How often a waiting thread of OpenMP looks for work before it sleeps: no byte depends on it. The environment wins."""
-
-FEW_LOOKS = "3000"  # many take the core that other work needs
+SPINS = {"GOMP_SPINCOUNT": "3000"}  # OpenMP's own number, 300,000, takes the core that other processes need
+"""How often a waiting thread of OpenMP spins before it sleeps. The environment overrides it: no byte depends on it."""
 
 
 def fix_kernels() -> None:
     """Apply them, before any use of torch; after `import torch` is early enough, as its first operation reads them.
 
     Nothing is fixed on another architecture, nor on a processor without AVX2, which could not run these kernels.
-    `LOOKS` alone is read by `import torch` itself.
+    `SPINS` has an effect only before `import torch`.
     """
-    os.environ.setdefault(LOOKS, FEW_LOOKS)
+    for name, value in SPINS.items():
+        os.environ.setdefault(name, value)
     if are_fixable():
         os.environ.update(KERNELS)
 
