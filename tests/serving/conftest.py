@@ -1,6 +1,8 @@
 """Production is tested with the small encoder that needs no torch to be made."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,20 @@ def nested_path(tmp_path_factory) -> Path:
     path.write_bytes(content.replace(before, after))
     assert read_contract(path.read_bytes(), name="nested").lengths == (8, 12)
     return path
+
+
+@pytest.fixture
+def forbid(monkeypatch):
+    """A function that takes the right to read folders of a name; root keeps every right."""
+
+    def forbid(name):
+        scan = os.scandir
+
+        def refuse(path):
+            if Path(os.fsdecode(path)).name == name:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return scan(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+
+    return forbid

@@ -46,6 +46,15 @@ def test_an_unreadable_image_is_named_and_the_others_compared(photos, encoder_pa
     assert result.stderr.startswith("bad.jpg: not an image")
 
 
+def test_a_folder_that_cannot_be_read_is_counted_and_exit_code_1(photos, encoder_path, forbid):
+    (photos / "closed").mkdir()
+    forbid("closed")
+    result = nsh(photos, "--model", encoder_path, "--radius", 0)
+    assert result.returncode == 1
+    assert "left out: 1 folders that cannot be read" in result.stdout
+    assert "of 4 images" in result.stdout
+
+
 def test_an_empty_folder_is_one_sentence(tmp_path, encoder_path):
     result = nsh(tmp_path, "--model", encoder_path)
     assert result.returncode == 2

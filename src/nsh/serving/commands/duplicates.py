@@ -45,11 +45,12 @@ def duplicates(
     Example:
     nsh duplicates photos --model encoder.onnx --report duplicates.html
 
-    Exit code: 0 done; 1 some images could not be decoded, the others were compared; 2 no image was compared.
+    Exit code: 0 done; 1 some images could not be decoded or some folders not be read, the others were compared; 2 no
+    image was compared.
     """
     import numpy as np
 
-    from nsh.core.image_files import describe
+    from nsh.core.image_files import UNREADABLE, describe
     from nsh.errors import UnreadableImage
     from nsh.serving.arguments import LIST, find_model, list_images
     from nsh.serving.commands.report_file import try_report
@@ -88,7 +89,7 @@ def duplicates(
             progress=show_progress,
         )
         typer.echo(f"{report} shows them", err=as_json)
-    if failed:
+    if failed or found.left_out[UNREADABLE]:
         raise typer.Exit(SOME_FAILED)
 
 
