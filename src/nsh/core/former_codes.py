@@ -78,8 +78,9 @@ class FormerCodes:
 def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
     """Prepare a folder with the same encoder's codes of other images for `plan`; return how many images are gone.
 
-    Codes of another encoder, or of images none of which is among `ids`, stay: `CodesWriter` refuses them. Shards that
-    the header does not describe are ignored, so that damaged codes are not reused.
+    Codes of another encoder, or of images none of which is among `ids`, stay: `CodesWriter` refuses them. Where no
+    image had a code, nothing stays. Shards that the header does not describe are ignored, so that damaged codes are not
+    reused.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -103,14 +104,14 @@ def set_aside(directory: Path, plan: Plan, *, ids: set[str]) -> int:
         return 0
     if "shards" in found:  # a header; a plan does not describe shards
         _drop_damaged(directory, found["shards"])
-    former = _ids_in(directory) | _ids_in(directory / FORMER) if changed else set()
-    if not changed or (former and former.isdisjoint(ids)):
+    former = _statuses_in(directory) | _statuses_in(directory / FORMER) if changed else {}
+    if not changed or ("ok" in former.values() and former.keys().isdisjoint(ids)):
         return 0
     reopen(directory)
     for number in _shards_in(directory):
         _move(directory, number)
     write_json(directory / PLAN, plan.document)
-    return len(former - ids)
+    return len(former.keys() - ids)
 
 
 def reopen(directory: Path) -> None:
@@ -168,8 +169,8 @@ def _shards_in(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in directory.glob("*.jsonl") if path.stem.isdecimal())
 
 
-def _ids_in(directory: Path) -> set[str]:
-    return {entry.id for number in _shards_in(directory) for entry in _read_entries(directory, number)}
+def _statuses_in(directory: Path) -> dict[str, str]:
+    return {entry.id: entry.status for number in _shards_in(directory) for entry in _read_entries(directory, number)}
 
 
 def _take(known: Known, directory: Path, number: int, *, bits: int) -> None:

@@ -156,6 +156,19 @@ def test_not_one_good_image_is_an_error_and_no_folder_of_codes(encoder, tmp_path
             read_codes(tmp_path / "codes")
 
 
+def test_a_folder_of_no_code_at_all_takes_other_images(encoder, photos, tmp_path):
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "only here.jpg").write_bytes(b"bad")
+    with pytest.raises(DataError, match="not one of the 1 images"):
+        encode(encoder, bad, tmp_path / "codes")
+    assert encode(encoder, photos, tmp_path / "codes").encoded == IMAGES
+    encode(encoder, photos, tmp_path / "fresh")
+    found, right = (read_codes(tmp_path / name) for name in ("codes", "fresh"))
+    assert found.ids == right.ids
+    assert np.array_equal(found.codes, right.codes)
+
+
 def test_an_id_is_shown_in_one_line():
     assert quote("日本 語.jpg") == '"日本 語.jpg"'
     assert quote("new\nline.jpg") == '"new\\nline.jpg"'
