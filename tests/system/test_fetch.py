@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ports import keep_port
 
 from nsh.errors import DownloadError
 from nsh.system import fetch
@@ -192,13 +193,11 @@ def test_progress_sees_every_mebibyte(web: Web, tmp_path: Path) -> None:
 
 
 def test_nobody_listening_is_one_clear_sentence(tmp_path: Path) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    address = f"http://127.0.0.1:{server.server_port}"
-    server.server_close()
-    with pytest.raises(
+    refused = pytest.raises(
         DownloadError, match=r"cannot be reached \(Connection refused\): check the network, or set http"
-    ):
-        fetch.download(f"{address}/file.bin", cache=tmp_path, digest=DIGEST, limit=LIMIT)
+    )
+    with keep_port() as port, refused:
+        fetch.download(f"http://127.0.0.1:{port}/file.bin", cache=tmp_path, digest=DIGEST, limit=LIMIT)
 
 
 def test_silence_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,12 @@ class _Process:
         command += [code_of(trial.method), json.dumps(trial.request)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | ONE_THREAD
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | ONE_THREAD,
+                process_group=0,  # Ctrl-C reaches this process alone: a second signal would cut a trial's cleaning up
             )
 
     def is_over(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.ports import keep_port
 from tests.serving.service.conftest import listening
 from tests.waiting import wait_until
 
@@ -36,23 +37,22 @@ def started(folder):
     if (package := find_spec("milvus_lite")) is None:
         pytest.skip("needs Milvus Lite: pip install 'nsh[milvus-lite]'")
     programs = Path(package.origin).parent / "lib"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     environment = os.environ | {"LD_LIBRARY_PATH": str(programs)}
-    command = [programs / "milvus", folder / "server.db", f"127.0.0.1:{port}", "ERROR"]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
+    with keep_port() as port:
+        command = [programs / "milvus", folder / "server.db", f"127.0.0.1:{port}", "ERROR"]
+        process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
 
-    def answers():
-        assert process.poll() is None, "Milvus has ended"
-        with socket.socket() as knocking:
-            return knocking.connect_ex(("127.0.0.1", port)) == 0
+        def answers():
+            assert process.poll() is None, "Milvus has ended"
+            with socket.socket() as knocking:
+                return knocking.connect_ex(("127.0.0.1", port)) == 0
 
-    try:
-        wait_until(answers)
-        yield process, f"milvus://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            wait_until(answers)
+            yield process, f"milvus://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,8 @@
 """URLs of Milvus collections, and addresses where no Milvus answers. Milvus itself is not needed."""
 
-import socket
-
 import pytest
 from tests.commands import run_nsh
+from tests.ports import keep_port
 
 from nsh.errors import ConfigError, IndexMissing, IndexUnusable
 from nsh.serving.engines.milvus_address import parse
@@ -53,10 +52,10 @@ def test_everything_else_is_a_folder(tmp_path):
 
 
 def test_where_nobody_listens_the_reason_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"milvus://127.0.0.1:{server.getsockname()[1]}/photos"
-    with pytest.raises(IndexUnusable, match=rf"no Milvus answers at {url} \(Connection refused\)"):
-        knock(parse(url))
+    with keep_port() as port:
+        url = f"milvus://127.0.0.1:{port}/photos"
+        with pytest.raises(IndexUnusable, match=rf"no Milvus answers at {url} \(Connection refused\)"):
+            knock(parse(url))
     with pytest.raises(IndexUnusable, match=r"no Milvus answers at milvus://no-such-host\.invalid:19530/photos"):
         knock(parse("milvus://no-such-host.invalid:19530/photos"))
     with pytest.raises(IndexMissing, match="there is no folder /no/such"):
@@ -64,9 +63,9 @@ def test_where_nobody_listens_the_reason_is_named():
 
 
 def test_commands_say_so_in_one_sentence(golden_encoder):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"milvus://127.0.0.1:{server.getsockname()[1]}/photos"
-    run = run_nsh("serve", "--model", golden_encoder, "--index", url)
+    with keep_port() as port:
+        url = f"milvus://127.0.0.1:{port}/photos"
+        run = run_nsh("serve", "--model", golden_encoder, "--index", url)
     assert (run.returncode, run.stdout) == (2, "")
     assert (
         run.stderr

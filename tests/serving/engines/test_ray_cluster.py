@@ -9,6 +9,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from tests.ports import keep_port
 
 from nsh.errors import ClusterError, ConfigError
 from nsh.serving.engines import ray_cluster
@@ -41,11 +42,16 @@ def test_an_address_that_is_none_is_refused(address):
         connect(address)
 
 
-def test_where_nobody_listens_the_reason_is_named(listener):
-    address = address_of(listener)
-    listener.close()
-    with pytest.raises(ClusterError, match=rf"no Ray answers at {address} \(Connection refused\): `ray status`"):
-        connect(address)
+@pytest.fixture
+def nobody():
+    """An address at which nothing listens."""
+    with keep_port() as port:
+        yield f"127.0.0.1:{port}"
+
+
+def test_where_nobody_listens_the_reason_is_named(nobody):
+    with pytest.raises(ClusterError, match=rf"no Ray answers at {nobody} \(Connection refused\): `ray status`"):
+        connect(nobody)
 
 
 def test_a_host_that_is_unknown_is_named():
@@ -63,7 +69,7 @@ WATCHING = """
 import sys, threading
 from nsh.serving.engines import ray_cluster
 
-ray_cluster.PATIENCE, ray_cluster.LOST = 0.05, 3
+ray_cluster.PATIENCE, ray_cluster.LOST = 0.5, 3
 with ray_cluster._watched(sys.argv[1]):
     print("here", flush=True)
     threading.Event().wait()
@@ -72,19 +78,25 @@ with ray_cluster._watched(sys.argv[1]):
 
 def test_a_head_that_is_lost_ends_the_process_with_one_sentence(listener):
     address = address_of(listener)
-    threading.Thread(target=answer_some, args=(listener, 5), daemon=True).start()
-    run = subprocess.run([sys.executable, "-c", WATCHING, address], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (2, "here\n")
-    assert run.stderr.strip() == (
+    lost = threading.Event()
+    threading.Thread(target=answer_until, args=(lost, listener), daemon=True).start()
+    command = [sys.executable, "-c", WATCHING, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "here\n"
+        lost.set()
+        rest, errors = run.communicate()
+    assert (run.returncode, rest) == (2, "")
+    assert errors.strip() == (
         f"error: Ray at {address} failed (its head no longer answers): what is written stays, run the same command "
         "again to go on"
     )
 
 
-def answer_some(server, times):
-    """Answer as the head of a cluster does, and then no more."""
-    with suppress(OSError):  # one that gave up, on a busy machine
-        for _ in range(times):
+def answer_until(lost, server):
+    """Answer as the head of a cluster does, until it is lost."""
+    server.settimeout(0.05)
+    while not lost.is_set():
+        with suppress(OSError):  # nobody asks now, or gave up, on a busy machine
             connection, _ = server.accept()
             with connection:
                 connection.sendall(SETTINGS)
@@ -110,12 +122,10 @@ def test_a_web_server_is_no_ray():
         thread.join()
 
 
-def test_the_command_says_so_in_one_sentence_and_writes_nothing(listener, tmp_path, golden_encoder):
-    address = address_of(listener)
-    listener.close()
+def test_the_command_says_so_in_one_sentence_and_writes_nothing(nobody, tmp_path, golden_encoder):
     (tmp_path / "a.jpg").write_bytes(b"bad")
     command = [sys.executable, "-m", "nsh.cli", "encode", "a.jpg", "--model", golden_encoder, "--out", "codes"]
-    run = subprocess.run([*command, "--ray", address], cwd=tmp_path, capture_output=True, text=True, check=False)
+    run = subprocess.run([*command, "--ray", nobody], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
-    assert re.fullmatch(rf"error: no Ray answers at {address} .*\n", run.stderr)
+    assert re.fullmatch(rf"error: no Ray answers at {nobody} .*\n", run.stderr)
     assert not (tmp_path / "codes").exists()

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.ports import keep_port
+from tests.waiting import PATIENCE
 from typer.testing import CliRunner
 
 from nsh.cli import app
@@ -19,12 +21,16 @@ DEAD = "http://127.0.0.1:9"
 PROXIES = {name: DEAD for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY")}
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr("nsh.serving.service.address._SECONDS", PATIENCE)
+
+
 @pytest.fixture
 def dead_port():
     """A port of this machine at which nothing listens."""
-    with socket.socket() as taken:  # bound, so that nobody else gets it
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
+    with keep_port() as port:
+        yield port
 
 
 def ask(*arguments, **environment):
@@ -70,7 +76,7 @@ def test_another_answer_than_ok_is_no_health(tmp_path):
         with connection:
             connection.recv(1000)
             connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE) == 1
         with process.stderr as said:
             assert said.read() == f"http://127.0.0.1:{port}/healthz answers 403\n"
 

@@ -38,7 +38,7 @@ def test_batches_are_the_squares_of_their_rows(make, cache, squares):
 
 
 def test_a_few_batches_are_read_ahead_and_no_more(cache, monkeypatch):
-    read, method = [], ImageCache.read
+    read, method, before = [], ImageCache.read, set(threading.enumerate())
     monkeypatch.setattr(
         ImageCache, "read", lambda self, rows, into: read.append(rows.tolist()) or method(self, rows, into)
     )
@@ -47,7 +47,7 @@ def test_a_few_batches_are_read_ahead_and_no_more(cache, monkeypatch):
     wait_until(lambda: len(read) >= 3)
     assert read == [[0], [1], [2]]
     batches.close()
-    assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+    assert not set(threading.enumerate()) - before
 
 
 @pytest.mark.parametrize(("free", "kind"), [(4, "DeviceReader"), (3.99, "DiskReader")])

@@ -69,7 +69,7 @@ class ShadowRelease:
         self._encoder = Encoder(shadow.model, threads=1, device=settings.device, max_pixels=settings.max_pixels)
         self._library = Library(shadow.index, self._encoder, Metrics())  # the service's gauges are of what answers
         self._share, self._due, self._waiting = shadow.share, 0.0, 0
-        self._figures, self._lock = _Figures(), threading.Lock()
+        self._figures, self._lock = _Figures(), threading.RLock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="shadow", initializer=_yield_cores)
         registry = metrics.registry
         self._requests = Counter("nsh_shadow_requests", "Searches of the share", ["outcome"], registry=registry)
@@ -150,8 +150,8 @@ class ShadowRelease:
         overlap = len(set(hits) & set(searched.hits)) / len(searched.hits)
         self._overlap.observe(overlap)
         self._seconds.observe(seconds)
-        figures = self._count("compared", searched)
-        with self._lock:
+        with self._lock:  # once: a report has all of a search, or nothing of it
+            figures = self._count("compared", searched)
             figures.overlap += overlap
             figures.same_first += hits[:1] == searched.hits[:1]
             figures.seconds.append(seconds)

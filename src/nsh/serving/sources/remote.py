@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -29,6 +28,7 @@ class Remote:
 
     root: str
     addresses: Mapping[str, str] = field(default_factory=dict)  # by id: those that root and id do not make
+    _unanswered: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # shared by threads
 
     def read(self, ids: Sequence[str], *, first: int) -> Iterator[Content]:
         """The contents of objects.
@@ -60,10 +60,6 @@ class Remote:
     def address(self, image_id: str) -> str:
         """The address of an image, with what signs it."""
         return self.addresses.get(image_id) or address_below(self.root, image_id)
-
-    @cached_property
-    def _unanswered(self) -> list[str]:
-        return []
 
 
 @dataclass(frozen=True)

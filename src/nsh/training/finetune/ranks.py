@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from nsh.errors import ConfigError
 
@@ -90,17 +91,19 @@ def start_ranks(count: int) -> None:
     Raises:
         SystemExit: with the exit status of the first one that failed.
     """
-    shared = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
-    environment = {**os.environ, **shared, "MASTER_PORT": str(_free_port())}
-    command = [sys.executable, *sys.argv]
-    processes = [
-        subprocess.Popen(command, env={**environment, "RANK": str(number), "LOCAL_RANK": str(number)})
-        for number in range(count)
-    ]
-    try:
-        failed = _wait(processes)
-    finally:
-        _end(processes)
+    with _keep_port() as port:
+        shared = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+        environment = {**os.environ, **shared, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes = [
+            subprocess.Popen(
+                [sys.executable, *sys.argv], env={**environment, "RANK": str(number), "LOCAL_RANK": str(number)}
+            )
+            for number in range(count)
+        ]
+        try:
+            failed = _wait(processes)
+        finally:
+            _end(processes)
     if failed:
         sys.exit(failed if failed > 0 else 128 - failed)  # a process that a signal ended has minus its number
 
@@ -131,8 +134,13 @@ def _end(processes: Processes) -> None:
             process.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+@contextmanager
+def _keep_port() -> Iterator[int]:
+    """A port for rank 0, which listens there once it has imported torch.
+
+    Until then the system gives it to nobody who asks for any free port: it is bound, and to be reused.
+    """
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
