@@ -34,7 +34,7 @@ def estimate_by_hand(codes, related, *, k):
         total += sum(precisions) / hits if hits else 0
         every += [int((code != other).sum()) for other in codes[1]]
         near += [int((code != codes[1][row]).sum()) for row in order]
-    return total / len(related) * (1 - sum(near) / len(near) / (sum(every) / len(every)))
+    return total / len(related) * (1 - sum(near) / len(near) / (sum(every) / len(every))) ** 0.5
 
 
 @pytest.fixture
@@ -56,16 +56,16 @@ def test_the_estimate_is_the_loops(embeddings, k):
     assert estimate == pytest.approx(estimate_by_hand(codes, related, k=k), abs=1e-12)
 
 
-def test_it_is_the_map_with_labels_times_the_tightness_where_groups_are_as_large_as_the_share():
-    """Ten groups of 25, each along an axis of its own: a query's group is what is related to it."""
+def test_it_is_the_map_with_labels_times_the_root_of_tightness_where_groups_are_as_large_as_the_share():
+    """Twenty groups of 25, each along an axis of its own: a query's group is what is related to it."""
     random = np.random.default_rng(2)
-    labels = [np.eye(10, dtype=bool)[np.arange(count) % 10] for count in (7, 250)]
+    labels = [np.eye(20, dtype=bool)[np.arange(count) % 20] for count in (7, 500)]
     embeddings = [(owner + random.normal(size=owner.shape) / 50).astype(np.float32) for owner in labels]
     codes = [pack(random.random((len(owner), 8)) < 0.5) for owner in labels]
     estimate = estimate_map((codes[0], codes[1]), find_related(*embeddings), k=60).value  # looks at 25
-    near, every = (rank(*codes, k=k)[1].mean() for k in (25, 250))
+    near, every = (rank(*codes, k=k)[1].mean() for k in (25, 500))
     truth = evaluate(*codes, *labels, bits=8, k=25).metrics["mAP_at_25"]
-    assert estimate == pytest.approx(truth * (1 - near / every), abs=1e-12)
+    assert estimate == pytest.approx(truth * math.sqrt(1 - near / every), abs=1e-12)
 
 
 @pytest.mark.parametrize("gallery", [0, 255])

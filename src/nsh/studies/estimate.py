@@ -26,7 +26,7 @@ from nsh.system.command import run_command
 from nsh.terminal import show_progress
 
 FEWEST = 3  # methods at a length, below which no correlation is said
-NARROW = 0.01  # of the gallery: near images instead of coarse groups
+OTHER_SHARES = (0.01, 0.1)  # of the gallery that is related to a query: nearer images, coarser groups
 
 Figures = dict[str, float]
 
@@ -55,22 +55,23 @@ def prepare(setting: Setting) -> Callable[[Result], Figures]:
         related = find_related(parts["query"][rows], parts["gallery"], **options)
         return lambda result: estimate_map((result.codes("query")[rows], result.codes("gallery")), related, k=K)
 
-    coarse, narrow, unprojected = relate(projected), relate(projected, share=NARROW), relate(whole)
+    chosen, unprojected = relate(projected), relate(whole)
+    others = [(share, relate(projected, share=share)) for share in OTHER_SHARES]
 
-    def measure(result: Result) -> Figures:
-        estimate = coarse(result)
+    def measure_all(result: Result) -> Figures:
+        estimate = chosen(result)
         return {
             "estimated mAP": estimate.value,
             "agreement alone": estimate.agreement,
             "tightness alone": estimate.tightness,
             "estimated mAP, embeddings not projected": unprojected(result).value,
-            f"estimated mAP, the nearest {NARROW:.0%} related": narrow(result).value,
+            **{f"estimated mAP, the nearest {share:.0%} related": measure(result).value for share, measure in others},
             "bit balance": result.metrics["bit_balance"],
             "non-empty balls of radius 2": 1 - result.metrics["empty_ball_share"],
             "P@H≤2 (needs labels)": result.metrics["P_at_H2"],
         }
 
-    return measure
+    return measure_all
 
 
 def correlate(first: Sequence[float], second: Sequence[float]) -> float | None:
