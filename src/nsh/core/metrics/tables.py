@@ -18,6 +18,7 @@ PROTOCOL = {
     "ap_denominator": "hits in top k",
     "zero_hits": "count 0",
     "reranked": "the first max(k, 1000), by the query's logits against stored bits",
+    "estimate": "agreement with the nearest 5 % of the gallery, times the root of tightness",
 }
 """The rules of the figures in a few words, written into the metrics file; `nsh.core.metrics` has them in full."""
 
