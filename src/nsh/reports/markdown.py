@@ -157,10 +157,9 @@ def _bit_table(measured: Sequence[Measured], heading: Heading) -> str:
     ]
     return (
         f"What needs no labels. *Estimated mAP@{heading.k}* is that of near float embeddings in the place of relevant "
-        "images, weighed by how dense the codes' groups are: it ranks methods at one length, and is no forecast of the mAP "
-        "with labels. *Empty balls*: share "
-        "of queries with nothing within radius 2; *bit balance*: 1 if every bit is 1 for half of the gallery.\n\n"
-        + markdown_table(["method", "bits", *names], rows)
+        "images, weighed by how dense the codes' groups are: it ranks methods at one length, and is no forecast of the "
+        "mAP with labels. *Empty balls*: share of queries with nothing within radius 2; *bit balance*: 1 if every bit "
+        "is 1 for half of the gallery.\n\n" + markdown_table(["method", "bits", *names], rows)
     )
 
 
