@@ -5,7 +5,7 @@ import pytest
 
 from nsh.core.codes import pack
 from nsh.core.hamming import rank
-from nsh.core.metrics import evaluate
+from nsh.core.metrics import PROTOCOL, evaluate
 from nsh.core.metrics.estimate import SHARE, estimate_map, find_related
 from nsh.errors import DataError
 
@@ -82,3 +82,7 @@ def test_what_does_not_fit_is_refused(embeddings):
         find_related(query * np.float32(np.nan), gallery)
     with pytest.raises(DataError, match=r"found codes of 6 x 250 images"):
         estimate_map((np.zeros((6, 1), np.uint8), np.zeros((250, 1), np.uint8)), find_related(query, gallery), k=5)
+
+
+def test_the_protocol_says_how_many_are_related():
+    assert f"the nearest {100 * SHARE:g} % of the gallery" in PROTOCOL["estimate"]

@@ -36,7 +36,7 @@ def nested_path(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def forbid(monkeypatch):
-    """A function that takes the right to read folders of a name; root keeps every right."""
+    """A function that lets no folder of a name be read; root, to whom chmod forbids nothing, is refused too."""
 
     def forbid(name):
         scan = os.scandir
