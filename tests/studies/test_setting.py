@@ -84,6 +84,14 @@ def test_what_is_made_is_not_made_again(project, params, stages):
     assert len(stages) == 3
 
 
+def test_what_a_call_without_images_has_made_is_theirs(project, params, stages, monkeypatch):
+    prepare("tiny", TINY, params, root=Path("images"))
+    monkeypatch.setattr(module, "code_digest", lambda roots: "another")
+    again = prepare("tiny", TINY, params, root=None)
+    assert prepare("tiny", TINY, params, root=Path("images")) == again
+    assert stages == ["download", "split", "embed"] * 2
+
+
 @pytest.mark.parametrize("what", ["parameter", "image", "content", "exclude", "code", "output"])
 def test_what_changes_makes_it_again(project, params, stages, monkeypatch, what):
     prepare("tiny", TINY, params, root=Path("images"))

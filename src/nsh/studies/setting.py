@@ -47,7 +47,7 @@ _LITE2 = {"backbone.name": "tf_efficientnet_lite2"}
 _MOBILENET = {"backbone.name": "mobilenet_v2"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "cifar10": {**_CIFAR10, **_LITE2, "backbone.image_size": 160},
-    "fashion-mnist": {**_FASHION_MNIST, **_LITE2, "backbone.image_size": 96},
+    "fashion-mnist": {**_FASHION_MNIST, **_LITE2, "backbone.image_size": 96, "split.train": 10_000},
     "cifar10-mobilenet_v2": {**_CIFAR10, **_MOBILENET, "backbone.image_size": 128},
     "fashion-mnist-mobilenet_v2": {**_FASHION_MNIST, **_MOBILENET, "backbone.image_size": 96},
 }
@@ -106,21 +106,23 @@ def prepare(name: str, changes: Mapping[str, Any], params: Params, *, root: Path
         raise ConfigError(f"{root} is no folder: give the folder that holds the images")
     project = Project(STUDIES / name)
     written = project.folder / "params.yaml"
-    place = _read_root(written) if root is None else str(root.resolve())
-    chosen = change(params, changes if place is None else {**changes, "dataset.root": place})
+    place = _read_root(written) if root is None else root.resolve()
+    chosen = change(params, changes if place is None else {**changes, "dataset.root": str(place)})
     write_text(written, yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False))
     made = describe(chosen, root=root)
     if not _is_made(project.folder, made):
         (project.folder / "made.json").unlink(missing_ok=True)
         for stage in STAGES:
             _run_stage(stage, project.folder)
+        if place is not None and place.is_dir():  # also where the call names none, so that the next may
+            made = describe(chosen, root=place)
         finish(project.folder, made)
     return Setting(name, project, _digest_outputs(read_json(project.folder / "made.json")))
 
 
-def _read_root(params: Path) -> str | None:
+def _read_root(params: Path) -> Path | None:
     """Where the images lay at the call before, which trials read some of; None at the first call."""
-    return str(yaml.safe_load(params.read_text(encoding="utf-8"))["dataset"]["root"]) if params.is_file() else None
+    return Path(yaml.safe_load(params.read_text(encoding="utf-8"))["dataset"]["root"]) if params.is_file() else None
 
 
 def describe(params: Params, *, root: Path | None) -> dict[str, Any]:
