@@ -88,6 +88,16 @@ def test_a_method_whose_setting_is_not_its_paper_s_is_marked_and_explained(resul
         assert (f"\n- {method}: {departure}\n" in text + "\n") == bool(departure)
 
 
+def test_a_training_that_had_failed_is_named(result, hard):
+    results = [result(method, 16, seed, hard) for method in ("hashgan", "itq") for seed in (0, 1)]
+    results[1].measured.history.append({"epoch": 2, "loss": 0.5, "collapsed": 1.0, "vanished": 0.0})
+    results[0].measured.history.insert(0, {"epoch": 0, "loss": 0.5, "collapsed": 1.0, "vanished": 1.0})
+    text = table_markdown(summarise("cifar10", named(results), ceiling=CEILING), heading="")
+    assert "\n- hashgan at 16 bits, seed 1: the codes collapsed\n" in text
+    assert text.count("collapsed") == 1
+    assert "vanished" not in text
+
+
 def test_a_control_has_a_row_of_its_own_beside_its_method(result, hard, params):
     both = [trial for make in (make_trials, make_controls) for trial in make(params, ["nsh_plus"], bits=(16,), seeds=1)]
     assert [trial.name for trial in both] == ["nsh_plus 16 bits seed 0", "nsh_plus sorting=0.0 16 bits seed 0"]

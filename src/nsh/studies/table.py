@@ -34,6 +34,8 @@ CONTROLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Rows that show what a part of a method is worth: the method, and its parameters that differ."""
 ROWS = (*METHODS, *CONTROLS)
+FAILURES = {"collapsed": "the codes collapsed", "vanished": "the critic vanished"}
+"""What an adversarial training's last record may say (`nsh.objectives.adversarial.failures`)."""
 MARK = "†"  # beside a method whose setting is not its paper's
 
 
@@ -158,6 +160,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         _unmeasured(table),
         _paper_note(table),
         _departures(table),
+        _failures(table),
         "mAP@1000 re-ranked by the query's real values, P@1000, precision within Hamming radius 2, and seconds of "
         "training on one thread, with other trials beside:",
         _more_table(table),
@@ -204,6 +207,18 @@ def _departures(table: Table) -> str:
         f'{MARK} marks methods whose setting is not their paper\'s; "15 epochs for 100" means 15 here and 100 there. '
         f"That all methods rest on one frozen backbone is not marked.\n\n{lines}"
     )
+
+
+def _failures(table: Table) -> str:
+    """The adversarial trainings that ended in a failure."""
+    lines = [
+        f"- {row} at {bits} bits, seed {result.trial.seed}: {meaning}"
+        for (row, bits), summary in table.summaries.items()
+        for result in summary.results
+        for sign, meaning in FAILURES.items()
+        if any(record.get(sign) for record in result.measured.history[-1:])
+    ]
+    return "Trainings that had failed when they ended:\n\n" + "\n".join(lines) if lines else ""
 
 
 def _paper_note(table: Table) -> str:

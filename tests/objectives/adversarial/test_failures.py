@@ -49,13 +49,22 @@ def record(information=1.0, real=0.7, fake=0.3):
     return {"code_information": information, "critic_real": real, "critic_fake": fake}
 
 
+@pytest.mark.parametrize("images", [64, 128])
+def test_two_opposite_codes_have_collapsed(images):
+    """HashGAN at 16 bits on Fashion-MNIST gave 88 % of the images one of two codes."""
+    codes = torch.ones(images, 16)
+    codes[::2] = -1
+    codes[: images // 8] = torch.randn(images // 8, 16, generator=torch.Generator().manual_seed(0))
+    assert has_collapsed(record() | watch_codes(nn.Identity(), codes))
+
+
 @pytest.mark.parametrize(
     ("found", "collapsed", "vanished"),
     [
         (record(), False, False),
         (record(information=0.0), True, False),
-        (record(information=0.05), True, False),
-        (record(information=0.2), False, False),
+        (record(information=0.32), True, False),
+        (record(information=0.4), False, False),
         (record(real=1.0, fake=0.0), False, True),
         (record(real=1.0, fake=0.1), False, False),
         (record(real=0.5, fake=0.5), False, True),
