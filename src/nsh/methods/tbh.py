@@ -11,7 +11,7 @@ steps (details read from ymcidence/TBH; no code is copied).
 Differences: x is standardised, so the decoder's last layer is linear. One Adam trains encoder and critics together; the
 critics' gradient is reversed where it enters the encoder, which for Adam equals two optimisers in lockstep, and the
 reported loss is their sum. Training has about a hundredth of the steps, ten times as large, in smaller batches: with as
-many as published it retrieves far better and takes hours (benchmarks/tbh_steps.py, docs/experiments.md).
+many as published it retrieves far better, and takes over an hour (benchmarks/tbh_steps.py, docs/experiments.md).
 """
 
 from dataclasses import dataclass

@@ -42,14 +42,14 @@ _EMBEDDED = {
 }
 _WHOLE = {"dataset.labels": "folder", "split.gallery": None, "split.query": None, "split.seed": 0, **_EMBEDDED}
 _CIFAR10 = {"dataset.name": "cifar10", "split.train": 10_000, **_WHOLE}
-_FASHION_MNIST = {"dataset.name": "fashion-mnist", "split.train": None, **_WHOLE}
+_FASHION_MNIST = {"dataset.name": "fashion-mnist", "split.train": 10_000, **_WHOLE}
 _LITE2 = {"backbone.name": "tf_efficientnet_lite2"}
 _MOBILENET = {"backbone.name": "mobilenet_v2"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "cifar10": {**_CIFAR10, **_LITE2, "backbone.image_size": 160},
-    "fashion-mnist": {**_FASHION_MNIST, **_LITE2, "backbone.image_size": 96, "split.train": 10_000},
+    "fashion-mnist": {**_FASHION_MNIST, **_LITE2, "backbone.image_size": 96},
     "cifar10-mobilenet_v2": {**_CIFAR10, **_MOBILENET, "backbone.image_size": 128},
-    "fashion-mnist-mobilenet_v2": {**_FASHION_MNIST, **_MOBILENET, "backbone.image_size": 96},
+    "fashion-mnist-mobilenet_v2": {**_FASHION_MNIST, **_MOBILENET, "backbone.image_size": 96, "split.train": None},
 }
 """What is measured: parameters that differ from params.yaml, or must not. The default backbone, then the former one."""
 
@@ -114,9 +114,9 @@ def prepare(name: str, changes: Mapping[str, Any], params: Params, *, root: Path
         (project.folder / "made.json").unlink(missing_ok=True)
         for stage in STAGES:
             _run_stage(stage, project.folder)
-        if place is not None and place.is_dir():  # also where the call names none, so that the next may
-            made = describe(chosen, root=place)
-        finish(project.folder, made)
+        # Where this call names no images, they are those of the call before: the next may name them again.
+        images = None if place is None else project.folder / place
+        finish(project.folder, describe(chosen, root=images if images is not None and images.is_dir() else None))
     return Setting(name, project, _digest_outputs(read_json(project.folder / "made.json")))
 
 
