@@ -44,7 +44,9 @@ def test_a_method_is_declared_as_it_is(method: str) -> None:
 def test_a_departure_from_the_paper_is_a_paragraph_of_the_docstring() -> None:
     assert read_declaration("sdc").departure == "15 epochs for 100"
     assert read_declaration("sdc").title == 'Ng et al., "Similarity Distribution Calibration", BMVC 2023'
-    assert read_declaration("tbh").departure.endswith("batches of 100 for 400")
+    assert read_declaration("tbh").departure.endswith(
+        "batches of 100 for 400; trained as published, it has an mAP of .531 at 32 bits on CIFAR-10"
+    )
     assert read_declaration("itq").departure == ""
 
 
