@@ -63,6 +63,7 @@ def test_no_word_of_the_help_is_lost_as_markup():
 def test_the_parameters_are_checked_whole(folder):
     text = (ROOT / "params.yaml").read_text()
     (folder / "params.yaml").write_text(text)
+    (folder / "data" / "local").mkdir(parents=True)
     good = run_nsh("params", "check")
     assert (good.returncode, good.stderr) == (0, "")
     assert good.stdout.startswith("params.yaml has no mistake: nsh_plus, nsh at 16, 32, 64 bits")
@@ -72,6 +73,15 @@ def test_the_parameters_are_checked_whole(folder):
     header, *mistakes = bad.stderr.splitlines()
     assert header == "error: params.yaml has 2 mistake(s):"
     assert [line.split(":")[0].strip() for line in mistakes] == ["matrix.methods", "matrix.bits.0"]
+
+
+def test_a_folder_of_images_that_is_not_there_is_said_before_dvc_meets_it(folder):
+    text = (ROOT / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(text.replace("root: data/local", "root: data/photos"))
+    result = run_nsh("params", "check")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: dataset.root in params.yaml is 'data/photos', and there is no such folder: ")
+    assert "docs/data-sets.md" in result.stderr
 
 
 @pytest.fixture

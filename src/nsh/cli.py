@@ -148,7 +148,14 @@ def params_check() -> None:
     """
     from nsh.config import read_params
 
-    matrix = read_params(PROJECT / "params.yaml").matrix
+    params = read_params(PROJECT / "params.yaml")
+    # DVC watches this folder for every data set, and says of a missing one only that it is missing.
+    if not (PROJECT / params.dataset.root).exists():
+        raise ConfigError(
+            f"dataset.root in params.yaml is {str(params.dataset.root)!r}, and there is no such folder: "
+            f"make it and put the files of {params.dataset.name} there (docs/data-sets.md), or name another"
+        )
+    matrix = params.matrix
     typer.echo(f"params.yaml has no mistake: {', '.join(matrix.methods)} at {', '.join(map(str, matrix.bits))} bits")
 
 
