@@ -80,9 +80,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=96, help="pixels a side of what the network sees")
     parser.add_argument("--original", type=int, default=32, help="pixels a side of the images")
     parser.add_argument("--batch", type=int, default=50, help="images, of two views each")
-    parser.add_argument("--images", type=int, default=200)
+    parser.add_argument("--images", type=int, default=200, help="in a round; of at least two batches")
     parser.add_argument("--rounds", type=int, default=3)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.images < 2 * arguments.batch:
+        parser.error(f"--images: found {arguments.images}, allowed is {2 * arguments.batch} or more: two batches")
+    return arguments
 
 
 def open_contenders(arguments: argparse.Namespace, cache: Path) -> dict[str, Callable[[int], Iterator[object]]]:
