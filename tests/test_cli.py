@@ -80,7 +80,7 @@ def test_a_folder_of_images_that_is_not_there_is_said_before_dvc_meets_it(folder
     (folder / "params.yaml").write_text(text.replace("root: data/local", "root: data/photos"))
     result = run_nsh("params", "check")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: dataset.root in params.yaml is 'data/photos', and there is no such folder: ")
+    assert result.stderr.startswith("error: dataset.root in params.yaml is 'data/photos', and there is no such folder")
     assert "docs/data-sets.md" in result.stderr
 
 
