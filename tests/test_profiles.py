@@ -27,6 +27,7 @@ PAPER = {
     "train.finetune.learning_rate": 1e-5,
     "train.finetune.batch_norm": "frozen",
     "train.finetune.clip": None,
+    "train.finetune.average": 0.0,
     "train.finetune.held_out": 0,
     "train.finetune.patience": None,
     "train.finetune.keep": "last",

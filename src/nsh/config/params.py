@@ -12,7 +12,7 @@ from nsh.config.declarations import declared_data_sets
 from nsh.config.methods import Methods
 from nsh.core.tables import is_table
 from nsh.errors import ConfigError
-from nsh.ranges import Bits, Count, CountOrNone, Positive, Seed, Several, Share, Truth, Weight, Whole
+from nsh.ranges import Bits, Count, CountOrNone, Positive, Real, Seed, Several, Share, Truth, Weight, Whole
 from nsh.system.files import expand_home
 
 
@@ -135,6 +135,7 @@ class FineTune(Block):
     channels_last: Truth
     compile: Truth
     clip: Positive | None
+    average: Annotated[Real, Field(ge=0, lt=1)]
     held_out: CountOrNone
     patience: Count | None
     keep: Literal["best", "last"]

@@ -23,6 +23,7 @@ RECIPE: dict[str, Any] = {
     "channels_last": False,
     "compile": False,
     "clip": None,
+    "average": 0.0,
     "held_out": 6,
     "patience": None,
     "keep": "last",

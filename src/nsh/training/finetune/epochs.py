@@ -101,12 +101,12 @@ class Epochs:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Evaluate without gradients; afterwards the objective, which may count or draw, has its former state."""
+        """Evaluate the averaged weights; afterwards the objective, which may count or draw, has its former state."""
         module = self.state.module
         before = {name: value.clone() for name, value in module.objective.state_dict().items()}
         module.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self.state.averaged():
                 yield
         finally:
             module.objective.load_state_dict(before)

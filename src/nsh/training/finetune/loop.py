@@ -24,6 +24,7 @@ from nsh.objectives.base import Objective, Report, Schedule, TrainingData
 from nsh.system.progress import Progress, no_progress
 from nsh.training.checkpoint import Provenance, collect_provenance, fingerprint
 from nsh.training.finetune.activations import Activations, LowerPart
+from nsh.training.finetune.beginning import begin
 from nsh.training.finetune.epochs import Epochs
 from nsh.training.finetune.fabric import naming_lost_ranks, open_fabric
 from nsh.training.finetune.files import ImageFiles
@@ -31,7 +32,7 @@ from nsh.training.finetune.images import Inputs, TrainingImages
 from nsh.training.finetune.module import FineTuning
 from nsh.training.finetune.ranks import check_ranks, count_ranks
 from nsh.training.finetune.recipe import Recipe
-from nsh.training.finetune.state import FineTuningState, describe_others
+from nsh.training.finetune.state import FineTuningState
 from nsh.training.finetune.stop import Stop
 from nsh.training.reproducible import reproducible
 
@@ -101,13 +102,15 @@ class FineTuningLoop:
                 module = FineTuning(self.network, objective, recipe=self.recipe, learning_rate=schedule.learning_rate)
                 state = FineTuningState(module, fabric, folder=folder, provenance=provenance)
                 if fabric.is_global_zero and not state.is_begun():
-                    for line in describe_others(folder, provenance):
+                    for line in begin(folder, provenance):
                         self.say(line)
                 state.resume()
                 epochs = Epochs(state=state, images=images, schedule=schedule, seed=seed, stop=stop)
                 epochs.go_on(report, progress=self.progress)
                 if self.recipe.keep == "best" and self.recipe.held_out:
                     state.take_best()
+                else:
+                    state.take_average()
         module.to("cpu")
 
     def _prepare(self, files: ImageFiles, fabric: Fabric) -> Inputs:

@@ -1,12 +1,13 @@
 """The state of a fine-tuning run and its checkpoints. Knows no method and no images.
 
-The run's folder holds last.ckpt (the whole state after a step), best.ckpt (the weights after the epoch with the
-smallest held-out loss), both with everything the run depends on (see `nsh.training.checkpoint`), and, until the run is
-finished, run.json, which holds this alone. Rank 0 writes, every rank reads.
+The run's folder holds last.ckpt (the whole state after a step), best.ckpt (the averaged weights after the epoch with
+the smallest held-out loss), both with everything the run depends on (see `nsh.training.checkpoint`), and, until the run
+is finished, run.json, which holds this alone (`nsh.training.finetune.beginning`). Rank 0 writes, every rank reads.
 """
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from nsh.errors import NonFiniteLoss, TrainingError
-from nsh.system.files import atomic_path, read_json, write_json
+from nsh.system.files import atomic_path
 from nsh.training.checkpoint import Provenance, list_differences
+from nsh.training.finetune.average import Average
+from nsh.training.finetune.beginning import MARK
 from nsh.training.finetune.images import Pair
 from nsh.training.finetune.module import FineTuning
 
@@ -82,13 +85,14 @@ class FiniteCheck:
 
 
 class FineTuningState:
-    """Module and optimiser on their device, and the position in the run."""
+    """Module, optimiser and averaged weights on their device, and the position in the run."""
 
     def __init__(self, module: FineTuning, fabric: Fabric, *, folder: Path, provenance: Provenance) -> None:
         self.module, self.fabric, self.recipe = module, fabric, module.recipe
         if fabric.world_size > 1 and fabric.device.type == "cuda" and self.recipe.batch_norm == "trained":
             nn.SyncBatchNorm.convert_sync_batchnorm(module.network)  # type: ignore[no-untyped-call]
         self.step_module, self.optimiser = fabric.setup(module, module.make_optimiser())
+        self.average = Average(module, decay=self.recipe.average)
         self.folder, self.provenance = folder, provenance
         self.position = Position()
         self._pending: list[FiniteCheck] = []
@@ -139,6 +143,7 @@ class FineTuningState:
             )
         checks += self._clip()
         self.optimiser.step()
+        self.average.add()
         self.settle()
         self._pending = checks
         return terms
@@ -175,12 +180,17 @@ class FineTuningState:
         self._write(
             "last.ckpt",
             {"module": self.module.state_dict(), "optimiser": self.optimiser.state_dict()}
-            | {"position": {**position, "sums": sums}},
+            | {"average": self.average.state_dict(), "position": {**position, "sums": sums}},
         )
 
     def save_best(self) -> None:
-        """Write the weights to best.ckpt, atomically."""
-        self._write("best.ckpt", {"module": self.module.state_dict()})
+        """Write the averaged weights to best.ckpt, atomically."""
+        with self.averaged():
+            self._write("best.ckpt", {"module": self.module.state_dict()})
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Let the module have the averaged weights for a while."""
+        return self.average.taken()
 
     def is_begun(self) -> bool:
         """Whether there is a checkpoint."""
@@ -192,25 +202,29 @@ class FineTuningState:
         Raises:
             TrainingError: it is of another run; names the differences.
         """
+        self.fabric.barrier()  # rank 0 may still be writing it
         if not self.is_begun():
-            if self.fabric.is_global_zero:
-                write_json(self.folder / "run.json", dict(self.provenance))
             return
         state = self._read("last.ckpt")
         self.module.load_state_dict(state["module"])
         self.optimiser.load_state_dict(state["optimiser"])
+        self.average.load_state_dict(state["average"])
         self.position = Position(**state["position"])
         self.position.sums = {name: value.to(self.fabric.device) for name, value in self.position.sums.items()}
 
+    def take_average(self) -> None:
+        """Let the module have the averaged weights."""
+        self.average.take()
+
     def take_best(self) -> None:
-        """Load the weights of the best epoch from best.ckpt."""
+        """Load the averaged weights of the best epoch from best.ckpt."""
         self.fabric.barrier()  # rank 0 may still be writing it
         self.module.load_state_dict(self._read("best.ckpt")["module"])
 
     def finish(self) -> None:
         """Mark the run as finished."""
         if self.fabric.is_global_zero:
-            (self.folder / "run.json").unlink(missing_ok=True)
+            (self.folder / MARK).unlink(missing_ok=True)
 
     def _write(self, name: str, state: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
@@ -224,15 +238,3 @@ class FineTuningState:
         if differences:
             raise TrainingError(f"{path} is of another run ({'; '.join(differences)}): delete {self.folder}")
         return state
-
-
-def describe_others(folder: Path, provenance: Provenance) -> list[str]:
-    """A line for each other unfinished run of the same method and code length, with its differences."""
-    lines = []
-    for path in sorted(folder.parent.glob("*/run.json")):
-        other: dict[str, Any] = read_json(path)
-        if path.parent != folder and all(other.get(key) == provenance.get(key) for key in ("method", "bits")):
-            lines.append(
-                f"{path.parent} holds another run and is left alone: {'; '.join(list_differences(other, provenance))}"
-            )
-    return lines
