@@ -31,8 +31,8 @@ embed: {views: 2, seed: 0, batch: 4}
 compute: {device: cpu, threads: 1}
 train:
   {mode: frozen, seed: 0, threads: 1, finetune: {from: null, learning_rate: 1.0e-5, batch_norm: frozen,
-   precision: fp32, channels_last: true, compile: false, clip: null, average: 0.0, held_out: 0, patience: null, keep: last,
-   checkpoint_minutes: 10, ranks: 1}}
+   precision: fp32, channels_last: true, compile: false, clip: null, average: 0.0, held_out: 0, patience: null,
+   keep: last, checkpoint_minutes: 10, ranks: 1}}
 methods:
   nsh:
     {epochs: 2, batch: 4, learning_rate: 3e-4, m: 1, tau_s: 0.1, tau_c: 0.1, d_z: 8, similarity: cosine,
