@@ -12,6 +12,7 @@ import typer.core
 
 from nsh.commands.registry import registry
 from nsh.commands.report import report
+from nsh.commands.weights import weights
 from nsh.errors import ConfigError
 from nsh.quickstart.command import quickstart
 from nsh.serving.commands.deploy import deploy, rollback
@@ -68,6 +69,7 @@ app.command("health")(health)
 app.command("monitor")(monitor)
 app.command("report")(report)
 app.command("tune")(tune)
+app.command("weights")(weights)
 app.command("sign")(sign)
 app.command("verify")(verify)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 from mlflow import MlflowClient
+from tests.commands import run_nsh
 from tests.waiting import PATIENCE
 
 from nsh.backbones import networks
@@ -20,6 +21,7 @@ from nsh.core.preprocess import load_image, to_input
 from nsh.data.split import read_part
 from nsh.errors import ConfigError, DataError, TrainingError
 from nsh.methods import create
+from nsh.project.embeddings import Embeddings
 from nsh.serving.encoder import Encoder
 from nsh.system.files import read_json, sha256_file, write_json
 
@@ -105,6 +107,39 @@ def test_the_upper_part_learns_from_activations_and_ships_with_the_lower_part(tu
     shipped = np.unpackbits(Encoder(FOLDER / "encoder.onnx").encode(images), axis=1)[:, :BITS]
     assert clear.mean() > 0.9
     assert np.array_equal(shipped[clear], (expected > 0)[clear])
+
+
+def test_the_tuned_backbone_is_a_file_of_weights_to_start_from(tuning, run):
+    """The embeddings that are made with it are those that the tuned network gives."""
+    run("train", method="nsh")
+    named = ["weights", "--method", "nsh", "--bits", BITS, "--out", "tuned.pt"]
+    assert run_nsh(*named).stdout.startswith(f"tuned.pt: the backbone of nsh-{BITS}; set backbone.weights to it")
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["backbone"]["weights"] = "tuned.pt"
+    params["train"]["mode"] = "frozen"
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    changes = torch.load(FOLDER / "backbone.pt", weights_only=True)
+    for stage in ("download", "split", "embed"):
+        run(stage)
+    assert read_json(Path("data/embed/embed.json"))["weights"] == "file:tuned.pt"
+    started = networks.build("mobilenet_v2", weights=Path("data/raw/weights/backbone.pt"), image_size=64)
+    assert all(torch.equal(started.network.state_dict()[name], value) for name, value in changes.items())
+    ids = read_part(Path("data/split"), "gallery").ids[:8]
+    images = np.stack([to_input(load_image(Path("images") / name), size=64, resample="bilinear") for name in ids])
+    with torch.no_grad():
+        expected = ImageToEmbedding(started)(torch.from_numpy(images)).numpy()
+    found = Embeddings(Path("data/embed")).read("gallery")[:8]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    again = run_nsh(*named)
+    assert (again.returncode, again.stderr) == (2, "error: --out: found tuned.pt, which exists: name another file\n")
+
+
+def test_a_frozen_backbone_has_no_tuned_weights(tuning, run):
+    run("train")
+    refused = run_nsh("weights", "--method", "itq", "--bits", BITS, "--out", "tuned.pt")
+    assert refused.returncode == 2
+    assert f"models/itq-{BITS}/backbone.pt changes nothing: set train.mode to finetune" in refused.stderr
+    assert not Path("tuned.pt").exists()
 
 
 def test_a_block_that_the_network_does_not_have_is_refused_with_those_it_has(tuning, run):
