@@ -8,7 +8,7 @@ from tests.training.finetune.tiny import BITS, all_weights, fit, make_loop
 from nsh.methods import create
 from nsh.training.finetune.state import FineTuningState
 
-DECAY = 0.7
+DECAY = 0.5  # reached in the eighth of nine steps
 
 
 @pytest.fixture
@@ -33,11 +33,10 @@ def steps(monkeypatch):
 
 
 def average_slowly(steps, name):
-    """The mean of the weights of all steps, of which one weighs DECAY times what the next does."""
-    ages = np.arange(len(steps) - 1, -1, -1)
-    shares = (1 - DECAY) * DECAY**ages
-    shares[0] = DECAY ** ages[0]  # the weights that the run began with
-    assert shares.sum() == pytest.approx(1)
+    """The mean of the weights that the run began with and of those after each step, weighed as TensorFlow does."""
+    decays = [min(DECAY, (1 + step) / (10 + step)) for step in range(1, len(steps))]
+    shares = [np.prod(decays), *((1 - decay) * np.prod(decays[row + 1 :]) for row, decay in enumerate(decays))]
+    assert sum(shares) == pytest.approx(1)
     return sum(share * weights[name] for share, weights in zip(shares, steps, strict=True))
 
 
@@ -62,6 +61,15 @@ def test_statistics_of_the_heads_batch_normalisation_are_averaged_too(tmp_path, 
     kept, name = head.state_dict()[found].numpy(), f"head.{found}"
     np.testing.assert_allclose(kept, average_slowly(steps, name), rtol=1e-5, atol=1e-6)
     assert not np.allclose(kept, steps[-1][name], atol=1e-4)
+
+
+def test_few_steps_forget_the_weights_that_the_run_began_with(tmp_path, tiny, steps):
+    """At .99 for every step, .97 of the average after three steps would be those."""
+    loop = make_loop(tmp_path, average=0.99, learning_rate=1e-2)
+    kept = all_weights(loop, fit(loop, tiny.data, epochs=1))["network.last.weight"].double().numpy()
+    first, last = (steps[row]["network.last.weight"] for row in (0, -1))
+    assert len(steps) == 4
+    assert np.linalg.norm(kept - first) > 0.5 * np.linalg.norm(last - first)
 
 
 def test_without_a_decay_the_last_steps_weights_are_kept_exactly(tmp_path, tiny, steps):
@@ -96,7 +104,7 @@ def test_the_best_epochs_average_is_kept(tmp_path, tiny, monkeypatch):
     averages, save_best = [], FineTuningState.save_best
 
     def watch(self):
-        averages.append(self.average.state_dict()["network.last.weight"].clone())
+        averages.append(self.average.state_dict()["weights"]["network.last.weight"].clone())
         save_best(self)
 
     monkeypatch.setattr(FineTuningState, "save_best", watch)

@@ -16,7 +16,7 @@ class Recipe:
         channels_last: whether the backbone's memory is in channels-last order.
         compile: whether torch compiles the backbone.
         clip: largest norm of all gradients together; None: no limit.
-        average: what remains, in a step, of the exponential average of all weights, in [0, 1); the averaged weights are
+        average: what remains of the weights' exponential average in a late step, in [0, 1); the averaged weights are
             validated and kept. 0: those of the last step.
         held_out: training images kept for validation; 0: none.
         patience: stop after this many epochs without a smaller held-out loss; None: never.
