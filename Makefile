@@ -171,8 +171,8 @@ STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(
 CHOSEN = $(if $(METHODS),--methods $(METHODS))
 
 .PHONY: table
-table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist
-	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS))
+table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist; MISSING=1
+	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS)) $(if $(MISSING),--missing)
 
 .PHONY: ablation
 ablation: setup  ## NSH with each part removed, beside the paper's table 3: make ablation ROOT=<CIFAR-10>

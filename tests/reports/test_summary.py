@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nsh.core.metrics import bootstrap_interval
-from nsh.reports.summary import Summary, compare_with_rivals, difference, find_best, interval
+from nsh.reports.summary import Summary, can_compare, compare_with_rivals, difference, find_best, interval
 
 METRIC = "mAP_at_1000"
 
@@ -30,7 +30,7 @@ def test_mean_and_deviation_are_over_the_seeds(sides):
 def test_a_difference_is_uncertain_by_queries_and_by_seeds(sides):
     nsh, itq = sides
     found = difference(nsh, itq, metric=METRIC)
-    assert found.mean == pytest.approx((nsh.average_precision() - itq.average_precision()).mean())
+    assert found.mean == pytest.approx(nsh.mean(METRIC) - itq.mean(METRIC))
     per_query = np.mean([r.average_precision for r in nsh.results], axis=0) - itq.average_precision()
     seeds = sum(side.deviation(METRIC) ** 2 / 2 for side in sides)
     assert found.standard_error == pytest.approx((per_query.var(ddof=1) / 400 + seeds) ** 0.5)
@@ -66,8 +66,32 @@ def test_one_seed_leaves_the_queries(sides):
 
 
 def test_the_interval_is_over_the_queries(sides):
-    expected = bootstrap_interval(*(side.average_precision() for side in sides), seed=0)
-    assert interval(*sides) == expected
+    queries = [side.average_precision() for side in sides]
+    drawn = bootstrap_interval(*queries, seed=0)
+    rounded = sides[0].mean(METRIC) - sides[1].mean(METRIC) - (queries[0] - queries[1]).mean()
+    assert interval(*sides, metric=METRIC) == pytest.approx([bound + rounded for bound in drawn])
+
+
+class Forgotten(Even):
+    """A training whose queries' average precisions were not kept."""
+
+    @property
+    def average_precision(self) -> np.ndarray:
+        return np.empty(0)
+
+
+def test_a_training_without_its_queries_counts_in_the_mean_and_leaves_the_others_to_say_how_sure_it_is(sides, measure):
+    nsh, itq = sides
+    mixed = Summary([*nsh.results, Forgotten(0.75)])
+    assert can_compare(mixed, itq)
+    assert not can_compare(Summary([Forgotten(0.5)]), itq)
+    assert not can_compare(itq, Summary([Forgotten(0.5)]))
+    found, of_two = difference(mixed, itq, metric=METRIC), interval(nsh, itq, metric=METRIC)
+    assert found.mean == pytest.approx(mixed.mean(METRIC) - itq.mean(METRIC))
+    more = mixed.mean(METRIC) - nsh.mean(METRIC)
+    assert interval(mixed, itq, metric=METRIC) == pytest.approx([bound + more for bound in of_two])
+    summaries = {("nsh", 16): Summary([Forgotten(0.75)]), ("itq", 16): itq}
+    assert compare_with_rivals(summaries, metric=METRIC) == []
 
 
 def test_the_best_of_a_length_and_how_far_nsh_is_ahead(measure):

@@ -1,12 +1,14 @@
 import csv
 import itertools
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nsh.config import change
 from nsh.config.declarations import read_declaration
 from nsh.core.metrics import cosine_map
 from nsh.data.split import read_part
@@ -15,7 +17,9 @@ from nsh.methods import METHODS
 from nsh.studies import ceiling as ceiling_module
 from nsh.studies import table as module
 from nsh.studies.ceiling import measure_ceiling
-from nsh.studies.table import ROWS, choose_results, make_controls, make_trials, summarise, table_markdown
+from nsh.studies.record import make_line
+from nsh.studies.rows import ROWS, make_controls
+from nsh.studies.table import summarise, table_markdown
 from nsh.studies.trials import make_trial
 
 CEILING = {"cosine": {"mAP_at_1000": 0.531}, "whitened": {"mAP_at_1000": 0.6}}
@@ -27,8 +31,10 @@ def rows(text, start):
     ]
 
 
-def named(results):
-    return [(result.trial.method, result) for result in results]
+@pytest.fixture
+def lines(setting):
+    """A function that makes the lines of results."""
+    return lambda results: [make_line(result.trial.method, result, setting, commit="") for result in results]
 
 
 @pytest.fixture
@@ -37,12 +43,12 @@ def hard():
     return np.random.default_rng(0).uniform(0.2, 0.6, size=400)
 
 
-def test_means_spreads_ties_and_what_is_missing(result, hard):
+def test_means_spreads_ties_and_what_is_missing(result, lines, hard):
     noise = np.random.default_rng(1).normal(0, 0.1, size=400)
     results = [result("nsh", 16, seed, hard + 0.1 + (seed - 1) / 1000) for seed in range(5)]
     results += [result("itq", 16, seed, hard - 0.05) for seed in range(2)]
     results += [result("mbe", 16, seed, hard + 0.0995 + noise - noise.mean()) for seed in range(5)]
-    text = table_markdown(summarise("cifar10", named(results), ceiling=CEILING), heading="Of these images.")
+    text = table_markdown(summarise("cifar10", lines(results), ceiling=CEILING), heading="Of these images.")
     mean = hard.mean()
     assert rows(text, "| float embedding, cosine")[0][1:4] == ["0.531"] * 3
     nsh, itq, mbe = (rows(text, f"| {name} |") for name in ("nsh †", "itq", "mbe †"))
@@ -59,12 +65,12 @@ def test_means_spreads_ties_and_what_is_missing(result, hard):
     assert "make table" in text
 
 
-def test_the_best_stands_first_and_half_measured_methods_behind_whole_ones(result, hard):
+def test_the_best_stands_first_and_half_measured_methods_behind_whole_ones(result, lines, hard):
     results = [
         result(method, bits, 0, hard + gain) for bits in (16, 32, 64) for method, gain in (("itq", 0), ("lsh", -0.1))
     ]
     results.append(result("nsh", 16, 0, hard + 0.2))
-    text = table_markdown(summarise("fashion-mnist", named(results), ceiling=CEILING), heading="Of these images.")
+    text = table_markdown(summarise("fashion-mnist", lines(results), ceiling=CEILING), heading="Of these images.")
     floats = [f"float embedding, {name}" for name in CEILING]
     assert [row[0] for row in rows(text, "| ")][2:7] == [*floats, "itq", "lsh", "nsh †"]
     assert "paper:" not in text
@@ -77,9 +83,9 @@ def test_every_method_of_the_house_is_named_before_it_is_measured():
     assert "best rival" not in text
 
 
-def test_a_method_whose_setting_is_not_its_paper_s_is_marked_and_explained(result, hard):
+def test_a_method_whose_setting_is_not_its_paper_s_is_marked_and_explained(result, lines, hard):
     results = [result(method, 16, 0, hard) for method in METHODS]
-    text = table_markdown(summarise("cifar10", named(results), ceiling=CEILING), heading="")
+    text = table_markdown(summarise("cifar10", lines(results), ceiling=CEILING), heading="")
     assert rows(text, "| tbh †")
     assert "\n- tbh: a hundredth of its 100,000 steps where there are 10,000 images; " in text
     for method in METHODS:
@@ -88,37 +94,28 @@ def test_a_method_whose_setting_is_not_its_paper_s_is_marked_and_explained(resul
         assert (f"\n- {method}: {departure}\n" in text + "\n") == bool(departure)
 
 
-def test_a_training_that_had_failed_is_named(result, hard):
+def test_a_training_that_had_failed_is_named(result, lines, hard):
     results = [result(method, 16, seed, hard) for method in ("hashgan", "itq") for seed in (0, 1)]
     results[1].measured.history.append({"epoch": 2, "loss": 0.5, "collapsed": 1.0, "vanished": 0.0})
     results[0].measured.history.insert(0, {"epoch": 0, "loss": 0.5, "collapsed": 1.0, "vanished": 1.0})
-    text = table_markdown(summarise("cifar10", named(results), ceiling=CEILING), heading="")
+    text = table_markdown(summarise("cifar10", lines(results), ceiling=CEILING), heading="")
     assert "\n- hashgan at 16 bits, seed 1: the codes collapsed\n" in text
     assert text.count("collapsed") == 1
     assert "vanished" not in text
 
 
-def test_a_control_has_a_row_of_its_own_beside_its_method(result, hard, params):
-    both = [trial for make in (make_trials, make_controls) for trial in make(params, ["nsh_plus"], bits=(16,), seeds=1)]
-    assert [trial.name for trial in both] == ["nsh_plus 16 bits seed 0", "nsh_plus sorting=0.0 16 bits seed 0"]
-    assert make_controls(params, ["itq"], bits=(16,), seeds=1) == []
-    results = [replace(result("nsh_plus", 16, 0, hard), trial=trial) for trial in both]
-    chosen = choose_results(results, params, asked=[])
-    assert [row for row, _ in chosen] == ["nsh_plus", "nsh_plus, sorting: 0"]
-    text = table_markdown(summarise("cifar10", chosen, ceiling=CEILING), heading="")
+@pytest.fixture
+def command(start_study, quick):
+    """`make table`."""
+    return start_study(module, quick)
+
+
+def test_a_control_has_a_row_of_its_own_beside_its_method(command, quick, leave):
+    leave([make_trial(quick, "nsh_plus", bits=16, seed=0), *make_controls(quick, ["nsh_plus"], bits=(16,), seeds=1)])
+    command("--methods")
     for row in ("nsh_plus", "nsh_plus, sorting: 0"):
-        assert [cell == "missing" for cell in rows(text, f"| {row} |")[0][1:4]] == [False, True, True]
-
-
-def test_the_first_seed_of_all_comes_before_the_second_of_any(params):
-    trials = make_trials(params, ["nsh", "itq"], bits=(16, 32), seeds=2)
-    assert [trial.name for trial in trials[:5]] == [
-        "nsh 16 bits seed 0",
-        "itq 16 bits seed 0",
-        "nsh 32 bits seed 0",
-        "itq 32 bits seed 0",
-        "nsh 16 bits seed 1",
-    ]
+        cells = rows(Path("docs/results.md").read_text(), f"| {row} |")[0][1:4]
+        assert [cell == "missing" for cell in cells] == [False, True, True]
 
 
 def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(setting, monkeypatch):
@@ -130,12 +127,6 @@ def test_the_ceiling_is_that_of_the_embeddings_and_computed_once(setting, monkey
     assert plain != whitened
     monkeypatch.setattr(ceiling_module, "cosine_map", None)
     assert measure_ceiling(setting, progress=None) == found
-
-
-@pytest.fixture
-def command(start_study, quick):
-    """`make table`."""
-    return start_study(module, quick)
 
 
 def test_a_part_is_measured_and_the_rest_said_to_be_missing(command, quick, leave, capsys):
@@ -168,11 +159,58 @@ def test_more_seeds_and_other_lengths_are_shown_now_and_by_later_calls(command, 
         raw = list(csv.DictReader(Path("docs/results/cifar10.csv").read_text().splitlines()))
         assert len(raw) == 6
     command("--methods", "--bits", "8")
+    assert len(Path("docs/results/cifar10.csv").read_text().splitlines()) == 1 + 7
     assert rows(Path("docs/results.md").read_text(), "| mAP@1000 |")[0][1] == "8 bits"
 
 
-def test_a_length_that_was_asked_for_has_a_column_without_figures(result, hard):
-    table = summarise("cifar10", named([result("itq", 16, 0, hard)]), asked=[24], ceiling=CEILING)
+def test_what_others_have_measured_stays_in_the_table(command, quick, leave, setting):
+    both = [make_trial(quick, method, bits=16, seed=0) for method in ("lsh", "itq")]
+    leave(both)
+    command("--methods")
+    page, record = (Path("docs", name).read_bytes() for name in ("results.md", "results/cifar10.csv"))
+    shutil.rmtree(setting.trials)  # as on another machine
+    command("--methods")
+    assert page == Path("docs/results.md").read_bytes()
+    leave(both[1:])
+    command("--methods", "--bits", "16")
+    assert record == Path("docs/results/cifar10.csv").read_bytes()
+
+
+def test_with_missing_only_what_the_record_lacks_is_measured(command, quick, leave, setting, monkeypatch):
+    wanted = []
+    monkeypatch.setattr(module, "run", lambda trials, *rest: wanted.append([trial.name for trial in trials]) or [])
+    leave([make_trial(quick, "itq", bits=16, seed=seed) for seed in (0, 2)])
+    command("--methods")
+    shutil.rmtree(setting.trials)
+    for arguments in (["--missing"], []):
+        command("--methods", "itq", "--bits", "16", "--seeds", "3", *arguments)
+    assert wanted[1:] == [["itq 16 bits seed 1"], [f"itq 16 bits seed {seed}" for seed in range(3)]]
+
+
+def test_recorded_trials_of_other_parameters_are_left_out_and_counted(command, quick, leave, monkeypatch, capsys):
+    leave([make_trial(quick, method, bits=16, seed=0) for method in ("lsh", "itq")])
+    command("--methods")
+    assert "left out" not in capsys.readouterr().out
+    monkeypatch.setattr(module, "read_params", lambda: change(quick, {"methods.itq.iterations": 3}))
+    command("--methods")
+    assert "recorded trials of other parameters or images, left out: 1\n" in capsys.readouterr().out
+    page = Path("docs/results.md").read_text()
+    assert rows(page, "| lsh |")
+    assert not rows(page, "| itq |")
+
+
+def test_a_recorded_trial_that_knows_no_queries_counts_in_the_mean_alone(result, lines, hard):
+    measured = lines([result("itq", 16, seed, hard + seed / 100) for seed in range(2)])
+    measured += lines([result("mbe", 16, seed, hard + 0.003) for seed in range(2)])
+    former = [replace(line, average_precision=np.empty(0)) for line in measured]
+    for table, tie in ((measured, True), (former, False), ([former[0], *measured[1:]], True)):
+        text = table_markdown(summarise("cifar10", table, ceiling=CEILING), heading="")
+        assert rows(text, "| itq |")[0][1].startswith(f"**{hard.mean() + 0.005:.3f} ± 0.007")
+        assert ("≈" in rows(text, "| mbe †")[0][1]) == tie
+
+
+def test_a_length_that_was_asked_for_has_a_column_without_figures(result, lines, hard):
+    table = summarise("cifar10", lines([result("itq", 16, 0, hard)]), asked=[24], ceiling=CEILING)
     text = table_markdown(table, heading="")
     assert rows(text, "| itq |")[0][2:5] == ["missing"] * 3
     assert rows(text, "| itq |")[0][5:] == ["0.305", "", "0.325", "0.349"]

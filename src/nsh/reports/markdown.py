@@ -10,7 +10,7 @@ from nsh.project.results import Measured
 from nsh.reports import paper
 from nsh.reports.heading import Heading
 from nsh.reports.numbers import printed_for
-from nsh.reports.summary import Summaries, Summary, compare_with_rivals, difference, find_best
+from nsh.reports.summary import Summaries, Summary, can_compare, compare_with_rivals, difference, find_best
 
 PICTURES = {
     "retrieval.png": "Queries drawn at random (left) and the ten nearest of the gallery",
@@ -118,16 +118,14 @@ def _mark(figure: str, item: Measured, summaries: Summaries, *, metric: str) -> 
     best = find_best(summaries, item.bits, metric=metric)
     if best is None or best == item.method:
         return f"**{figure}**"
-    if len(item.average_precision) < 2:
-        return figure
-    found = difference(summaries[best, item.bits], summaries[item.method, item.bits], metric=metric)
-    return f"{figure} **≈**" if found.is_tie else figure
+    sides = summaries[best, item.bits], summaries[item.method, item.bits]
+    return f"{figure} **≈**" if can_compare(*sides) and difference(*sides, metric=metric).is_tie else figure
 
 
 def _significance(measured: Sequence[Measured], heading: Heading) -> str:
     """NSH against the best other method, at each length that both have."""
     metric = f"mAP_at_{heading.k}"
-    if not all(metric in item.metrics and len(item.average_precision) > 1 for item in measured):
+    if not _is_labelled(measured, heading):
         return ""
     lines = compare_with_rivals(_summarise(measured), metric=metric)
     if not lines:

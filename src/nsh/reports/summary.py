@@ -46,8 +46,9 @@ class Summary(Generic[Item]):
         return float(np.std([result.metrics[name] for result in self.results], ddof=1))
 
     def average_precision(self) -> NDArray[np.float64]:
-        """Each query's average precision, mean over the seeds: float64 [queries]."""
-        mean: NDArray[np.float64] = np.mean([result.average_precision for result in self.results], axis=0)
+        """Each query's average precision, mean over the seeds that have kept it: float64 [queries], [0] of none."""
+        kept = [result.average_precision for result in self.results if len(result.average_precision)]
+        mean: NDArray[np.float64] = np.mean(kept, axis=0) if kept else np.empty(0)
         return mean
 
 
@@ -55,13 +56,19 @@ Summaries = Mapping[tuple[str, int], Summary[Any]]
 """By method and code length."""
 
 
+def can_compare(first: Summary[Any], second: Summary[Any]) -> bool:
+    """Whether both have the average precision of two queries or more, without which no difference has an error."""
+    return min(len(first.average_precision()), len(second.average_precision())) > 1
+
+
 def difference(first: Summary[Any], second: Summary[Any], *, metric: str) -> Difference:
     """How far `first` is ahead of `second` in `metric`, the mean of the queries' average precision.
 
-    The standard error adds to that over queries what the seeds add, where there are two or more of them:
-    se^2 = se_queries^2 + s_first^2 / n_first + s_second^2 / n_second. A difference below Student's t at 97.5 % is a
-    tie. The degrees of freedom are those of Welch and Satterthwaite ("An Approximate Distribution of Estimates of
-    Variance Components", Biometrics Bulletin 1946): few where three seeds make most of the error.
+    Both must be such as `can_compare` is true for. The standard error adds to that over queries what the seeds add,
+    where there are two or more of them: se^2 = se_queries^2 + s_first^2 / n_first + s_second^2 / n_second. A difference
+    below Student's t at 97.5 % is a tie. The degrees of freedom are those of Welch and Satterthwaite ("An Approximate
+    Distribution of Estimates of Variance Components", Biometrics Bulletin 1946): few where three seeds make most of the
+    error.
     """
     found = paired_difference(first.average_precision(), second.average_precision())
     parts = [(found.standard_error**2, len(first.average_precision()) - 1)]
@@ -71,7 +78,8 @@ def difference(first: Summary[Any], second: Summary[Any], *, metric: str) -> Dif
     variance = math.fsum(part for part, _ in parts)
     spread = math.fsum(part**2 / freedom for part, freedom in parts)
     limit = _student_limit(variance**2 / spread) if spread > 0 else found.limit
-    return replace(found, standard_error=math.sqrt(variance), limit=limit)
+    mean = first.mean(metric) - second.mean(metric)
+    return replace(found, mean=mean, standard_error=math.sqrt(variance), limit=limit)
 
 
 def _student_limit(freedom: float) -> float:
@@ -81,9 +89,12 @@ def _student_limit(freedom: float) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
-def interval(first: Summary[Any], second: Summary[Any]) -> tuple[float, float]:
+def interval(first: Summary[Any], second: Summary[Any], *, metric: str) -> tuple[float, float]:
     """The 95 % interval of that difference over queries, for these very trainings."""
-    return bootstrap_interval(first.average_precision(), second.average_precision(), seed=0)
+    sides = first.average_precision(), second.average_precision()
+    low, high = bootstrap_interval(*sides, seed=0)
+    rest = first.mean(metric) - second.mean(metric) - paired_difference(*sides).mean  # of seeds without their queries
+    return low + rest, high + rest
 
 
 def find_best(
@@ -100,9 +111,11 @@ def compare_with_rivals(summaries: Summaries, *, metric: str) -> list[str]:
     for bits in sorted({length for _, length in summaries}):
         ours = find_best(summaries, bits, metric=metric, among=paper.is_ours)
         rival = find_best(summaries, bits, metric=metric, among=lambda method: not paper.is_ours(method))
-        if ours is not None and rival is not None:
-            first, second = summaries[ours, bits], summaries[rival, bits]
-            found, (low, high) = difference(first, second, metric=metric), interval(first, second)
+        if ours is None or rival is None:
+            continue
+        first, second = summaries[ours, bits], summaries[rival, bits]
+        if can_compare(first, second):
+            found, (low, high) = difference(first, second, metric=metric), interval(first, second, metric=metric)
             tie = ", a tie" if found.is_tie else ""
             lines.append(f"- {bits} bits: {ours} − {rival} = {found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{tie}")
     return lines

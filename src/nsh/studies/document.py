@@ -18,13 +18,14 @@ STUDIES = ("estimate", "ablation", "sweep", "figures")
 SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
 MISSING = "missing"
 FIGURES = ("mAP_at_1000", "mAP_at_1000_reranked", "P_at_1000", "P_at_H2", "train_seconds")
+CHANGED = "+"
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
 
-Every method on one backbone, one split and one evaluator. Each section is written by the command it names, from trials
-that are measured once and kept (`nsh.studies`). Codes are made by an exported encoder, as in [the report of a
-run](../reports/results.md). The raw figures are in `docs/results/`. What a figure means is said in
-[decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
+Every method on one backbone, one split and one evaluator. Each section is written by the command it names
+(`nsh.studies`). Codes are made by an exported encoder, as in [the report of a run](../reports/results.md). The raw
+figures are in `docs/results/`, a table's with the commit at which each trial was measured. What a figure means is said
+in [decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
 """
 
 
@@ -64,11 +65,17 @@ def mean_text(summary: Summary[Result] | None, name: str, *, seeds: int) -> str:
 
 def made_with(command: str) -> str:
     """The sentence that says how to make a section again, and with which code it was made."""
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    if not commit:
+    made = commit()
+    if not made:
         return f"Made with `{command}`, outside of git."
-    changed = " and changes that were not committed" if _git("status", "--porcelain", "--", *SOURCES) else ""
-    return f"Made with `{command}` at commit `{commit}`{changed}."
+    changed = " and changes that were not committed" if made.endswith(CHANGED) else ""
+    return f"Made with `{command}` at commit `{made.removesuffix(CHANGED)}`{changed}."
+
+
+def commit() -> str:
+    """The commit that is checked out, with `CHANGED` behind it where code is not committed; nothing outside of git."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    return f"{found}{CHANGED}" if found and _git("status", "--porcelain", "--", *SOURCES) else found
 
 
 def _read_sections(page: Path) -> dict[str, str]:

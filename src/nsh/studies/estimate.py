@@ -19,8 +19,9 @@ from nsh.reports.markdown import markdown_table
 from nsh.studies.command import make_call, open_parser, open_setting
 from nsh.studies.document import made_with, write_section
 from nsh.studies.protocol import K
+from nsh.studies.rows import make_trials
 from nsh.studies.setting import Setting, title_of
-from nsh.studies.table import BITS, METRIC, make_trials
+from nsh.studies.table import BITS, METRIC
 from nsh.studies.trials import Result, read_results, select
 from nsh.system.command import run_command
 from nsh.terminal import show_progress

@@ -16,8 +16,9 @@ from nsh.reports.pictures import draw_precision_recall, draw_radius_two, to_png
 from nsh.studies.command import make_call, open_parser, open_setting
 from nsh.studies.document import made_with, write_picture, write_section
 from nsh.studies.pictures import draw_codes
+from nsh.studies.rows import make_trials
 from nsh.studies.setting import Setting, title_of
-from nsh.studies.table import BITS, make_trials
+from nsh.studies.table import BITS
 from nsh.studies.trials import Result, read_results, select
 from nsh.system.command import run_command
 

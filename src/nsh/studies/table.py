@@ -1,41 +1,44 @@
 """The table: every method at 16, 32 and 64 bits, several seeds, in one setting -> docs/results.md and docs/results/.
 
-Whatever is measured goes into the table, also by earlier calls: more seeds, and other code lengths but the short ones,
-which `nsh.studies.sweep` shows if they are not asked for here. What is not measured is marked as missing.
+Whatever is measured goes into the record, docs/results/<setting>.csv, and the table shows all of it, also what others
+have measured elsewhere. Trials that are asked for are measured here, unless they were before; with --missing only those
+that the record lacks. Short codes are shown if they are asked for. What nobody has measured is marked as missing.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nsh.config import Params, read_params
+from nsh.config import read_params
 from nsh.config.declarations import read_declaration
 from nsh.data.split import read_header
 from nsh.methods import METHODS
 from nsh.project.embeddings import Embeddings
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
-from nsh.reports.summary import Summaries, Summary, compare_with_rivals, difference, find_best
+from nsh.reports.summary import Summaries, Summary, can_compare, compare_with_rivals, difference, find_best
 from nsh.studies.ceiling import Ceiling, measure_ceiling
 from nsh.studies.command import make_call, open_measuring_parser, open_setting, raise_failures, run
-from nsh.studies.document import MISSING, made_with, mean_text, write_raw, write_section
+from nsh.studies.document import MISSING, RAW, made_with, mean_text, write_section
+from nsh.studies.record import Line, join, read_record, write_record
+from nsh.studies.rows import (
+    ROWS,
+    choose_lines,
+    choose_missing,
+    hide_short,
+    make_controls,
+    make_trials,
+    measured_lines,
+    name_rows,
+)
 from nsh.studies.setting import Setting, data_set_of, title_of
-from nsh.studies.sweep import SHORT
-from nsh.studies.trials import Result, Trial, make_trial, read_results
 from nsh.system.command import run_command
 from nsh.terminal import show_progress
 
 BITS = (16, 32, 64)
 SEEDS = {"cifar10": 5, "fashion-mnist": 3}  # by data set
 METRIC = "mAP_at_1000"
-CONTROLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "nsh_plus, sorting: 0": ("nsh_plus", {"sorting": 0.0}),
-}
-"""Rows that show what a part of a method is worth: the method, and its parameters that differ."""
-ROWS = (*METHODS, *CONTROLS)
-FAILURES = {"collapsed": "the codes collapsed", "vanished": "the critic vanished"}
-"""What an adversarial training's last record may say (`nsh.objectives.adversarial.failures`)."""
+MEANINGS = {"collapsed": "the codes collapsed", "vanished": "the critic vanished"}  # of `nsh.studies.record.FAILURES`
 MARK = "†"  # beside a method whose setting is not its paper's
 
 
@@ -56,65 +59,32 @@ def main() -> None:
     parser = open_measuring_parser(__doc__)
     parser.add_argument("--methods", nargs="*", help="measure these only (default: all; nothing: only write the table)")
     parser.add_argument("--bits", nargs="+", type=int, help=f"measure these only (default: {BITS})")
+    parser.add_argument("--missing", action="store_true", help="measure only what docs/results/<setting>.csv lacks")
     arguments, params = parser.parse_args(), read_params()
     seeds = arguments.seeds or SEEDS[data_set_of(arguments.setting)]
     asked = arguments.bits or BITS
     methods = list(METHODS) if arguments.methods is None else arguments.methods
     setting = open_setting(arguments, params)
-    trials = [make(params, methods, bits=asked, seeds=seeds) for make in (make_trials, make_controls)]
-    failures = run([*trials[0], *trials[1]], setting, arguments, params)
-    named = choose_results(read_results(setting), params, asked=asked)
+    trials = make_trials(params, methods, bits=asked, seeds=seeds)
+    trials += make_controls(params, methods, bits=asked, seeds=seeds)
+    rows, record = name_rows(params), RAW / f"{setting.name}.csv"
+    recorded = choose_lines(read_record(record), rows, setting)
+    wanted = choose_missing(trials, recorded, rows) if arguments.missing else trials
+    failures = run(wanted, setting, arguments, params)
+    lines = join(recorded, measured_lines(setting, rows, asked=asked))
+    lines.sort(key=lambda line: (line.seed, line.bits, ROWS.index(line.row)))
+    write_record(record, lines)
     ceiling = measure_ceiling(setting, progress=show_progress)
-    table = summarise(setting.name, named, asked=asked, seeds=seeds, ceiling=ceiling)
-    write_raw(setting.name, [([row], result) for row, result in named], columns=["method"])
+    table = summarise(setting.name, hide_short(lines, asked=asked), asked=asked, seeds=seeds, ceiling=ceiling)
     text = table_markdown(table, heading=describe(setting))
     write_section(setting.name, text)
     print(text)
     raise_failures(failures)
 
 
-def make_trials(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Trial]:
-    """Seed by seed, so that a table of one seed is there long before all are."""
-    return [
-        make_trial(params, method, bits=length, seed=seed)
-        for seed in range(seeds)
-        for length in bits
-        for method in methods
-    ]
-
-
-def make_controls(params: Params, methods: Sequence[str], *, bits: Sequence[int], seeds: int) -> list[Trial]:
-    """The trials of the control rows of `methods`."""
-    return [
-        make_trial(params, method, bits=length, seed=seed, changed=changed)
-        for method, changed in CONTROLS.values()
-        if method in methods
-        for length in bits
-        for seed in range(seeds)
-    ]
-
-
-def choose_results(results: Sequence[Result], params: Params, *, asked: Sequence[int]) -> list[tuple[str, Result]]:
-    """Each row's results, without short codes that are not `asked` for; seed by seed."""
-    hidden = set(SHORT["bits"]) - set(asked)
-    rows = {_key(make_trial(params, method, bits=1, seed=0)): method for method in METHODS}
-    for row, (method, changed) in CONTROLS.items():
-        rows[_key(make_trial(params, method, bits=1, seed=0, changed=changed))] = row
-    shown = [
-        (rows[_key(result.trial)], result)
-        for result in results
-        if _key(result.trial) in rows and result.trial.bits not in hidden
-    ]
-    return sorted(shown, key=lambda found: (found[1].trial.seed, found[1].trial.bits, ROWS.index(found[0])))
-
-
-def _key(trial: Trial) -> str:
-    return json.dumps([trial.method, trial.parameters], sort_keys=True)
-
-
 def summarise(
     setting: str,
-    named: Sequence[tuple[str, Result]],
+    lines: Sequence[Line],
     *,
     asked: Sequence[int] = (),
     seeds: int = 1,
@@ -124,14 +94,14 @@ def summarise(
 
     Args:
         setting: its name.
-        named: what is measured, each with its row; all of it is shown.
+        lines: what is measured; all of it is shown.
         asked: code lengths that have a column, measured or not, as `BITS` have.
         seeds: that were asked for; each pair should have those, the setting's default and what any other pair has.
         ceiling: figures of the float embedding, from `measure_ceiling`.
     """
-    groups: dict[tuple[str, int], list[Result]] = {}
-    for row, result in named:
-        groups.setdefault((row, result.trial.bits), []).append(result)
+    groups: dict[tuple[str, int], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.row, line.bits), []).append(line)
     summaries = {key: Summary(group) for key, group in groups.items()}
     bits = sorted({*BITS, *asked, *(length for _, length in groups)})
     most = max([seeds, SEEDS[data_set_of(setting)], *(summary.seeds for summary in summaries.values())])
@@ -155,7 +125,7 @@ def table_markdown(table: Table, *, heading: str) -> str:
         f"{heading} Mean ± standard deviation over {table.seeds} training seed(s), parameters of params.yaml for all "
         "code lengths. mAP@1000 divides by the hits among the first 1,000. The best of each length is bold; **≈** "
         "marks methods whose distance to it is no larger than Student's t at 97.5 % allows (in standard errors of the "
-        "paired difference over queries, and over the seeds where there are several).",
+        "paired difference over queries, taken in blocks, and over the seeds where there are several).",
         _main_table(table),
         _unmeasured(table),
         _paper_note(table),
@@ -212,11 +182,10 @@ def _departures(table: Table) -> str:
 def _failures(table: Table) -> str:
     """The adversarial trainings that ended in a failure."""
     lines = [
-        f"- {row} at {bits} bits, seed {result.trial.seed}: {meaning}"
+        f"- {row} at {bits} bits, seed {line.seed}: {MEANINGS[sign]}"
         for (row, bits), summary in table.summaries.items()
-        for result in summary.results
-        for sign, meaning in FAILURES.items()
-        if any(record.get(sign) for record in result.measured.history[-1:])
+        for line in summary.results
+        for sign in line.failures
     ]
     return "Trainings that had failed when they ended:\n\n" + "\n".join(lines) if lines else ""
 
@@ -251,8 +220,8 @@ def _comparison(table: Table) -> str:
     if not lines:
         return ""
     return (
-        "NSH and its best rival, with the 95 % interval of a paired bootstrap over queries, for these very trainings:"
-        "\n\n" + "\n".join(lines)
+        "NSH and its best rival, with the 95 % interval of a paired bootstrap over blocks of queries, for these "
+        "trainings:\n\n" + "\n".join(lines)
     )
 
 
@@ -280,10 +249,11 @@ def _mean(table: Table, method: str, bits: int) -> str:
     text = mean_text(summary, METRIC, seeds=table.seeds)
     if method == best:
         return f"**{text}**"
-    return f"{text} **≈**" if difference(table.summaries[best, bits], summary, metric=METRIC).is_tie else text
+    sides = table.summaries[best, bits], summary
+    return f"{text} **≈**" if can_compare(*sides) and difference(*sides, metric=METRIC).is_tie else text
 
 
-def _plain(summary: Summary[Result] | None, name: str) -> str:
+def _plain(summary: Summary[Line] | None, name: str) -> str:
     if summary is None:
         return MISSING
     return f"{summary.mean(name):.0f}" if name == "train_seconds" else f"{summary.mean(name):.3f}"
