@@ -71,6 +71,19 @@ def test_the_command_writes_the_report(changed, monkeypatch, tmp_path):
     assert (tmp_path / "report.md").read_text() == run_nsh("report", "--against", "there").stdout
 
 
+def test_the_command_replaces_a_report_and_no_other_file(changed, monkeypatch, tmp_path):
+    monkeypatch.chdir(changed)
+    for content in (b"", b"# Results beside those of main (0123abc)\n"):
+        (tmp_path / "report.md").write_bytes(content)
+        assert run_nsh("report", "--against", "there", "--out", tmp_path / "report.md").returncode == 0
+    for content in (b"# Results\n", b"\xff\xd8"):
+        (tmp_path / "notes.md").write_bytes(content)
+        refused = run_nsh("report", "--against", "there", "--out", tmp_path / "notes.md")
+        assert refused.returncode == 2
+        assert "exists and is no report: name another file" in refused.stderr
+        assert (tmp_path / "notes.md").read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("revision", "message"), [("nowhere", "git knows no revision nowhere"), ("empty", "empty holds no results")]
 )

@@ -137,6 +137,17 @@ def test_a_run_stopped_between_epochs_goes_on_as_if_nothing_had_happened(tmp_pat
     assert list((tmp_path / "broken").rglob("*")) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"no checkpoint\n" * 100])
+def test_a_damaged_checkpoint_is_refused_with_what_to_do(tmp_path, content):
+    data, _ = draw_clusters()
+    with pytest.raises(StoppedError):
+        train(tmp_path, data, report=stop_after(2))
+    (path,) = tmp_path.rglob("*.ckpt")
+    path.write_bytes(content)
+    with pytest.raises(TrainingError, match=rf"^{path} is damaged \(\w+\): delete {path.parent} to begin again$"):
+        train(tmp_path, data)
+
+
 def test_a_finished_run_that_was_not_cleared_trains_no_more_and_gives_the_same_again(tmp_path, monkeypatch):
     """The process may die between the last step and the file that holds its head."""
     data, _ = draw_clusters()

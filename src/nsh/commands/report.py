@@ -10,16 +10,19 @@ PROJECT = Path()  # every command runs in the project's folder
 
 def report(
     against: Annotated[str, typer.Option(help="Branch, tag or commit whose metrics are committed.")] = "main",
-    out: Annotated[Path | None, typer.Option(help="File to write; without it the report is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write, new or a report; without it: printed.")] = None,
 ) -> None:
     """Compare the results on disk with those of another revision, as Markdown for a pull request.
 
     It has the figures with intervals, charts, what changed in parameters and data, and the time of the stages.
     """
     from nsh.config import read_params
+    from nsh.errors import ConfigError
     from nsh.system.files import write_text
-    from nsh.tracking import compare_with_revision
+    from nsh.tracking import compare_with_revision, is_report
 
+    if out is not None and out.exists() and not is_report(out):
+        raise ConfigError(f"--out: found {out}, which exists and is no report: name another file")
     text = compare_with_revision(PROJECT, read_params(PROJECT / "params.yaml"), revision=against)
     if out is None:
         typer.echo(text, nl=False)

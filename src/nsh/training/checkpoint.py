@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from nsh.core.nested import flatten
+from nsh.errors import TrainingError
 from nsh.objectives.base import TrainingData
 from nsh.system.code import code_digest
 from nsh.system.files import sha256_json
@@ -25,6 +27,23 @@ def collect_provenance(identity: Mapping[str, Any], data: TrainingData, *, loop:
 def fingerprint(provenance: Provenance) -> str:
     """SHA-256 of `provenance`: a run that differs in any value never continues from the checkpoint of another."""
     return sha256_json(provenance)
+
+
+def read_checkpoint(path: Path, *, device: str = "cpu", mmap: bool = False) -> dict[str, Any]:
+    """What a run has written to `path`, on `device`; with `mmap` its tensors stay on the disk until they are used.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        TrainingError: the file is damaged.
+    """
+    try:
+        return dict(torch.load(path, map_location=device, mmap=mmap, weights_only=True))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # unpickling garbage raises nearly every built-in exception
+        raise TrainingError(
+            f"{path} is damaged ({type(error).__name__}): delete {path.parent} to begin again"
+        ) from error
 
 
 def list_differences(found: Provenance, wanted: Provenance) -> list[str]:

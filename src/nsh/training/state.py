@@ -12,6 +12,7 @@ from nsh.core.metrics.balance import bit_figures
 from nsh.errors import NonFiniteLoss
 from nsh.objectives.base import HashHead, Objective
 from nsh.system.files import atomic_path
+from nsh.training.checkpoint import read_checkpoint
 from nsh.training.pairs import Pair
 
 
@@ -31,9 +32,13 @@ class TrainingState:
             torch.save({**state, "records": self.records}, partial)
 
     def resume(self, checkpoint: Path) -> None:
-        """Load the state from `checkpoint`, if it exists."""
+        """Load the state from `checkpoint`, if it exists.
+
+        Raises:
+            TrainingError: it is damaged.
+        """
         if checkpoint.exists():
-            state = torch.load(checkpoint, map_location=self.device, weights_only=True)
+            state = read_checkpoint(checkpoint, device=self.device)
             self.objective.load_state_dict(state["objective"])
             self.optimiser.load_state_dict(state["optimiser"])
             self.records = state["records"]

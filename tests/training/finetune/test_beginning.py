@@ -45,7 +45,7 @@ def test_a_longer_run_goes_on_from_a_finished_shorter_one(tmp_path, tiny, steps,
     assert records == expected_records
     assert steps == [(epoch, step) for epoch in range(3) for step in range(3)]
     long, short = (folder_of(tmp_path / "longer", epochs) for epochs in (3, 1))
-    assert said == [f"{long} goes on from {short}, the same run with 1 epochs"]
+    assert said == [f"{long} goes on from {short}, the same run with epochs: 1"]
 
 
 def test_it_goes_on_from_the_one_that_has_come_furthest_finished_or_not(tmp_path, tiny, steps, monkeypatch):
@@ -113,3 +113,13 @@ def test_a_shorter_run_begins_afresh(tmp_path, tiny, steps):
     loop = make_loop(tmp_path / "shorter")
     assert are_equal(all_weights(loop, fit(loop, tiny.data)), expected)
     assert len(steps) == 9
+
+
+@pytest.mark.parametrize("content", ["", "cut", "text"])
+def test_a_damaged_state_of_another_run_is_no_beginning(tmp_path, tiny, steps, content):
+    fit(make_loop(tmp_path), tiny.data, epochs=1)
+    path = folder_of(tmp_path, 1) / "last.ckpt"
+    path.write_bytes({"": b"", "cut": path.read_bytes()[:1000], "text": b"no checkpoint\n" * 100}[content])
+    steps.clear()
+    fit(make_loop(tmp_path), tiny.data)
+    assert steps[0] == (0, 0)

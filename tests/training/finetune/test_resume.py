@@ -156,6 +156,14 @@ def test_a_checkpoint_of_another_run_is_refused_with_the_differences(tmp_path, t
     assert str(refusal.value) == message + str(right.parent)
 
 
+def test_a_damaged_checkpoint_is_refused_with_what_to_do(tmp_path, tiny):
+    fit(make_loop(tmp_path), tiny.data, epochs=1)
+    (path,) = tmp_path.rglob("last.ckpt")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(TrainingError, match=rf"^{path} is damaged \(\w+\): delete {path.parent} to begin again$"):
+        fit(make_loop(tmp_path), tiny.data, epochs=1)
+
+
 def test_which_weights_are_kept_is_chosen_without_training_again(tmp_path, tiny, monkeypatch):
     fit(make_loop(tmp_path, keep="last"), tiny.data)
     monkeypatch.setattr(FineTuningState, "step", None)

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from nsh.errors import TrainingError
 from nsh.system.files import atomic_path, read_json, write_json
-from nsh.training.checkpoint import Provenance, list_differences
+from nsh.training.checkpoint import Provenance, list_differences, read_checkpoint
 
 MARK = "run.json"  # in the folder of a run that is not finished: everything it depends on
 WEIGHTS = ("best.ckpt", "last.ckpt")  # in this order: with last.ckpt a run has begun
@@ -52,19 +53,23 @@ def _find_shorter(folder: Path, provenance: Provenance) -> Path | None:
 
 
 def _read_all(folder: Path) -> Iterator[tuple[Path, Provenance, dict[str, Any]]]:
-    """Folder, provenance and position of each run; the weights stay on the disk."""
+    """Folder, provenance and position of each run whose state can be read; the weights stay on the disk.
+
+    A training of heads, which shares the cache, deletes its file at its end. A run with a damaged file says so when it
+    goes on.
+    """
     for path in folder.glob(f"*/{WEIGHTS[-1]}"):
-        with suppress(FileNotFoundError):  # a training of heads, which shares the cache, deletes its file at its end
-            state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-            if "provenance" in state:  # and has none in it
+        with suppress(FileNotFoundError, TrainingError):
+            state = read_checkpoint(path, mmap=True)
+            if "provenance" in state:  # of heads there is none
                 yield path.parent, state["provenance"], state["position"]
 
 
 def _take_over(shorter: Path, folder: Path, provenance: Provenance) -> str:
     for name in WEIGHTS:
         if (shorter / name).exists():
-            state = torch.load(shorter / name, map_location="cpu", weights_only=True)
+            state = read_checkpoint(shorter / name)
             with atomic_path(folder / name) as partial:
                 torch.save({**state, "provenance": provenance}, partial)
     epochs = state["provenance"]["epochs"]
-    return f"{folder} goes on from {shorter}, the same run with {epochs} epochs"
+    return f"{folder} goes on from {shorter}, the same run with epochs: {epochs}"

@@ -106,7 +106,7 @@ class Epochs:
         before = {name: value.clone() for name, value in module.objective.state_dict().items()}
         module.eval()
         try:
-            with torch.no_grad(), self.state.averaged():
+            with torch.no_grad(), self.state.average.taken():
                 yield
         finally:
             module.objective.load_state_dict(before)

@@ -110,7 +110,7 @@ class FineTuningLoop:
                 if self.recipe.keep == "best" and self.recipe.held_out:
                     state.take_best()
                 else:
-                    state.take_average()
+                    state.average.take()
         module.to("cpu")
 
     def _prepare(self, files: ImageFiles, fabric: Fabric) -> Inputs:

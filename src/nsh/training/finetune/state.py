@@ -7,7 +7,6 @@ is finished, run.json, which holds this alone (`nsh.training.finetune.beginning`
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from nsh.errors import NonFiniteLoss, TrainingError
 from nsh.system.files import atomic_path
-from nsh.training.checkpoint import Provenance, list_differences
+from nsh.training.checkpoint import Provenance, list_differences, read_checkpoint
 from nsh.training.finetune.average import Average
 from nsh.training.finetune.beginning import MARK
 from nsh.training.finetune.images import Pair
@@ -185,12 +184,8 @@ class FineTuningState:
 
     def save_best(self) -> None:
         """Write the averaged weights to best.ckpt, atomically."""
-        with self.averaged():
+        with self.average.taken():
             self._write("best.ckpt", {"module": self.module.state_dict()})
-
-    def averaged(self) -> AbstractContextManager[None]:
-        """Let the module have the averaged weights for a while."""
-        return self.average.taken()
 
     def is_begun(self) -> bool:
         """Whether there is a checkpoint."""
@@ -200,7 +195,7 @@ class FineTuningState:
         """Load the state from last.ckpt, if it exists.
 
         Raises:
-            TrainingError: it is of another run; names the differences.
+            TrainingError: it is damaged, or of another run; names the differences.
         """
         self.fabric.barrier()  # rank 0 may still be writing it
         if not self.is_begun():
@@ -211,10 +206,6 @@ class FineTuningState:
         self.average.load_state_dict(state["average"])
         self.position = Position(**state["position"])
         self.position.sums = {name: value.to(self.fabric.device) for name, value in self.position.sums.items()}
-
-    def take_average(self) -> None:
-        """Let the module have the averaged weights."""
-        self.average.take()
 
     def take_best(self) -> None:
         """Load the averaged weights of the best epoch from best.ckpt."""
@@ -233,7 +224,7 @@ class FineTuningState:
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state = read_checkpoint(path)
         differences = list_differences(state["provenance"], self.provenance)
         if differences:
             raise TrainingError(f"{path} is of another run ({'; '.join(differences)}): delete {self.folder}")
