@@ -165,14 +165,15 @@ ui: setup  ## Compare runs in the browser (mlflow ui)
 bench: setup  ## Run every benchmark; each compares with an alternative in the same run
 	for script in benchmarks/*.py; do echo "== $$script"; python $$script || exit 1; done
 
-# Results are kept: a second call measures only what is missing, and an interrupted one continues. See --help of nsh.studies.table.
+# Results are kept: a second call measures only what is new, and an interrupted one continues. With MISSING=1 only what nobody has
+# measured yet is measured: what docs/results/ does not record. See --help of nsh.studies.table.
 SETTING ?= cifar10
-STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS))
+STUDY = --setting $(SETTING) $(if $(ROOT),--root $(ROOT)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MISSING),--missing)
 CHOSEN = $(if $(METHODS),--methods $(METHODS))
 
 .PHONY: table
-table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, or SETTING=fashion-mnist; MISSING=1
-	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS)) $(if $(MISSING),--missing)
+table: setup  ## All methods at 16, 32, 64 bits, several seeds (hours): make table ROOT=<CIFAR-10>, also METHODS= SEEDS= MISSING=1, SETTING=fashion-mnist
+	python -m nsh.studies.table $(STUDY) $(CHOSEN) $(if $(BITS),--bits $(BITS))
 
 .PHONY: ablation
 ablation: setup  ## NSH with each part removed, beside the paper's table 3: make ablation ROOT=<CIFAR-10>

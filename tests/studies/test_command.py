@@ -1,7 +1,10 @@
 """What the studies' commands share."""
 
+from argparse import Namespace
+
 from nsh.studies import command as module
 from nsh.studies.command import make_call, run, summarise_groups
+from nsh.studies.record import record_results
 from nsh.studies.trials import make_trial
 
 
@@ -13,9 +16,12 @@ def make_groups(params, seeds):
     }
 
 
-def test_seeds_of_earlier_calls_are_shown_where_they_are_the_study_s_own(quick, setting, leave):
+def test_seeds_of_earlier_calls_are_shown_where_they_are_the_study_s_own(quick, setting, leave, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
     def summarise(seeds):
-        found, seeds = summarise_groups(lambda seeds: make_groups(quick, seeds), setting, seeds=seeds)
+        lines = record_results(setting, quick)
+        found, seeds = summarise_groups(lambda seeds: make_groups(quick, seeds), lines, setting, seeds=seeds)
         return {name: summary.seeds for name, summary in found.items()}, seeds
 
     leave(make_groups(quick, 4)["default"])  # as the table does
@@ -29,9 +35,8 @@ def test_equal_trials_are_run_once_the_first_seed_of_all_before_the_second_of_an
     ran = []
     monkeypatch.setattr(module, "run_trials", lambda trials, setting, jobs, say: ran.extend(trials) or [])
     groups = make_groups(quick, 2)
-    run(
-        [*groups["changed"], *groups["default"], *groups["default"]], setting, type("Arguments", (), {"jobs": 1}), quick
-    )
+    arguments = Namespace(jobs=1, missing=False)
+    run([*groups["changed"], *groups["default"], *groups["default"]], setting, arguments, quick)
     assert [(trial.parameters["iterations"], trial.seed) for trial in ran] == [(3, 0), (2, 0), (3, 1), (2, 1)]
 
 

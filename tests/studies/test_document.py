@@ -1,12 +1,10 @@
-import csv
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from nsh.reports.summary import Summary
-from nsh.studies.document import PAGE, RAW, made_with, mean_text, write_raw, write_section
-from nsh.studies.trials import make_trial, read_results, select
+from nsh.studies.document import PAGE, made_with, mean_text, write_section
 
 
 @pytest.fixture
@@ -41,18 +39,6 @@ def test_a_figure_tells_its_spread_and_how_many_seeds_it_has(result):
     assert mean_text(three, "P_at_1000", seeds=4) == "0.250 ± 0.000 (3 of 4 seeds)"
     assert mean_text(Summary(three.results[:1]), "mAP_at_1000", seeds=1) == "0.250"
     assert mean_text(None, "mAP_at_1000", seeds=1) == "missing"
-
-
-def test_raw_figures_are_one_row_a_trial(project, quick, setting, leave):
-    trials = [make_trial(quick, "itq", bits=8, seed=seed) for seed in (0, 1)]
-    leave(trials)
-    results = select(read_results(setting), trials)
-    write_raw("digits", [(["itq"], result) for result in results], columns=["method"])
-    text = (RAW / "digits.csv").read_text()
-    assert text.startswith("method,bits,seed,mAP_at_1000,mAP_at_1000_reranked,P_at_1000,P_at_H2,train_seconds\n")
-    rows = list(csv.DictReader(text.splitlines()))
-    assert [(row["method"], row["bits"], row["seed"]) for row in rows] == [("itq", "8", "0"), ("itq", "8", "1")]
-    assert float(rows[1]["mAP_at_1000"]) == pytest.approx(results[1].metrics["mAP_at_1000"], abs=1e-6)
 
 
 def git(*arguments):

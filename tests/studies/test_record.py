@@ -1,4 +1,5 @@
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -7,14 +8,26 @@ from hypothesis import strategies as st
 
 from nsh.core.metrics import paired_difference
 from nsh.errors import DataError
-from nsh.studies.record import BLOCKS, Line, average_blocks, identify, join, make_line, read_record, write_record
+from nsh.studies.record import (
+    BLOCKS,
+    Line,
+    average_blocks,
+    identify,
+    join,
+    make_line,
+    read_record,
+    record_of,
+    record_results,
+    select,
+    write_record,
+)
 from nsh.studies.trials import make_trial, read_results
 
 
-def make(row="itq", bits=16, seed=0, mean=0.5, identity="a" * 12, blocks=(0.25, 0.75), commit="old"):
+def make(method="itq", bits=16, seed=0, mean=0.5, identity="a" * 12, blocks=(0.25, 0.75), commit="old"):
     metrics = {name: 0.25 for name in ("mAP_at_1000_reranked", "P_at_1000", "P_at_H2")}
     metrics |= {"mAP_at_1000": mean, "train_seconds": 1.5}
-    return Line(row, bits, seed, metrics, [], identity, commit, np.array(blocks, np.float64))
+    return Line(method, "", bits, seed, metrics, [], identity, commit, np.array(blocks, np.float64))
 
 
 def plain(line):
@@ -22,38 +35,54 @@ def plain(line):
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
-    lines = [make(), make(seed=1, blocks=()), make(row="nsh_plus, sorting: 0", commit="b" * 12)]
+    lines = [make(), make(seed=1, blocks=()), replace(make(commit="b" * 12), changed="m=2 init=random")]
     lines[0].failures.append("collapsed")
     write_record(tmp_path / "a.csv", lines)
     assert [plain(line) for line in read_record(tmp_path / "a.csv")] == [plain(line) for line in lines]
 
 
 def test_a_trial_becomes_a_line(quick, setting, leave):
-    leave([make_trial(quick, "itq", bits=16, seed=3)])
+    leave([make_trial(quick, "itq", bits=16, seed=3, changed={"iterations": 4})])
     (result,) = read_results(setting)
-    line = make_line("itq", result, setting, commit="b" * 12)
-    assert line.key == ("itq", 16, 3)
+    line = make_line(result, setting, quick, commit="b" * 12)
+    assert (line.method, line.changed, line.bits, line.seed) == ("itq", "iterations=4", 16, 3)
     assert line.metrics["mAP_at_1000"] == pytest.approx(result.metrics["mAP_at_1000"], rel=1e-5)
     assert line.metrics["train_seconds"] == 61.7
     assert (line.failures, line.commit) == ([], "b" * 12)
     assert len(line.average_precision) == BLOCKS  # of 60 queries
 
 
-def test_the_identity_is_of_method_parameters_images_and_network(setting):
-    found = {
-        identify("itq", {"iterations": 2}, setting=setting),
-        identify("itq", {"iterations": 3}, setting=setting),
-        identify("lsh", {"iterations": 2}, setting=setting),
-    }
-    assert len(found) == 3
-    assert identify("itq", {"iterations": 2}, setting=setting) in found
+def test_trials_are_found_by_all_that_was_asked(quick, setting, leave):
+    """Method, parameters, bits and seed."""
+    changed = {"iterations": 3}
+    trials = [make_trial(quick, "itq", bits=bits, seed=seed) for bits in (8, 16) for seed in (0, 1)]
+    trials += [make_trial(quick, "itq", bits=8, seed=0, changed=changed), make_trial(quick, "lsh", bits=8, seed=0)]
+    lines = [make(identity=identify(trial, setting), bits=trial.bits, seed=trial.seed) for trial in trials]
+    assert len({line.key for line in lines}) == len(trials)
+    assert select(lines[::-1], trials, setting) == lines
+    assert select(lines[1:3], trials, setting) == lines[1:3]
+
+
+def test_trials_of_another_machine_stay_in_the_record(quick, setting, leave, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    leave([make_trial(quick, "itq", bits=16, seed=0), make_trial(quick, "itq", bits=8, seed=0)])
+    first, record = record_results(setting, quick), record_of(setting).read_bytes()
+    assert [(line.bits, line.changed) for line in first] == [(8, ""), (16, "")]
+    shutil.rmtree(setting.trials)
+    assert len(record_results(setting, quick)) == 2
+    assert record_of(setting).read_bytes() == record
+    leave([make_trial(quick, "itq", bits=16, seed=0, changed={"iterations": 3})])
+    assert [(line.bits, line.changed) for line in record_results(setting, quick)] == [
+        (8, ""),
+        (16, ""),
+        (16, "iterations=3"),
+    ]
 
 
 def test_what_is_measured_replaces_the_same_trial_and_joins_the_others():
-    recorded = [make(), make(seed=1), make(row="lsh")]
+    recorded = [make(), make(bits=32), make(method="lsh", identity="b" * 12)]
     again, more = make(mean=0.75, commit="new"), make(seed=2, commit="new")
-    lines = {line.key: line for line in join(recorded, [again, more])}
-    assert lines == {again.key: again, more.key: more, recorded[1].key: recorded[1], recorded[2].key: recorded[2]}
+    assert join(recorded, [again, more]) == [again, recorded[2], recorded[1], more]
 
 
 def test_a_trial_that_says_the_same_leaves_the_line_as_it_is():
@@ -61,8 +90,6 @@ def test_a_trial_that_says_the_same_leaves_the_line_as_it_is():
     assert join([recorded], [again]) == [recorded]
     former = make(blocks=())  # knows no queries
     assert join([former], [again]) == [again]
-    other = make(identity="b" * 12, commit="new")
-    assert join([recorded], [other]) == [other]
 
 
 def test_without_a_file_the_record_is_empty_and_lines_without_identity_are_left_out(tmp_path):
@@ -76,7 +103,7 @@ def test_without_a_file_the_record_is_empty_and_lines_without_identity_are_left_
 )
 def test_a_damaged_record_is_refused_with_its_line_and_what_to_do(tmp_path, found, written):
     path = tmp_path / "a.csv"
-    write_record(path, [make(row="lsh", bits=8, blocks=(0.5,)), make()])
+    write_record(path, [make(method="lsh", bits=8, blocks=(0.5,)), make()])
     text = path.read_text()
     assert found in text
     path.write_text(text.replace(found, written))

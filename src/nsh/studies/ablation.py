@@ -1,7 +1,7 @@
-"""Table 3 of the paper, what each part of NSH is worth -> docs/results.md and docs/results/<setting>-ablation.csv.
+"""Table 3 of the paper, what each part of NSH is worth -> docs/results.md and docs/results/<setting>.csv.
 
 A row is NSH with some of its parameters changed: the paper's, the paper's with one part taken out, and ours. Whatever
-is measured goes into the table, also by earlier calls; what is not is marked as missing.
+the record has is in the table; what nobody has measured is marked as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from typing import Any
 from nsh.config import Params, read_params
 from nsh.reports import paper
 from nsh.reports.markdown import markdown_table
-from nsh.reports.summary import Summary, difference
+from nsh.reports.summary import Summary, can_compare, difference
 from nsh.studies.command import (
     make_call,
     open_measuring_parser,
@@ -22,9 +22,10 @@ from nsh.studies.command import (
     run,
     summarise_groups,
 )
-from nsh.studies.document import made_with, mean_text, write_raw, write_section
+from nsh.studies.document import made_with, mean_text, write_section
+from nsh.studies.record import Line, record_results
 from nsh.studies.setting import data_set_of, title_of
-from nsh.studies.trials import Result, Trial, make_trial
+from nsh.studies.trials import Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = (16, 32, 64)
@@ -61,7 +62,7 @@ VARIANTS = (
     Variant("NSH, ours", {}),
 )
 
-Found = Mapping[tuple[str, int], Summary[Result]]  # by name of the variant and bits; without what is not measured
+Found = Mapping[tuple[str, int], Summary[Line]]  # by name of the variant and bits; without what is not measured
 
 
 def main() -> None:
@@ -74,9 +75,8 @@ def main() -> None:
     setting = open_setting(arguments, params)
     wanted = [trial for trials in groups.values() for trial in trials if trial.bits in (arguments.bits or BITS)]
     failures = run(wanted, setting, arguments, params)
-    found, seeds = summarise_groups(partial(make_groups, params), setting, seeds=seeds)
-    rows = [([name], result) for (name, _), summary in found.items() for result in summary.results]
-    write_raw(f"{arguments.setting}-ablation", rows, columns=["variant"])
+    lines = record_results(setting, params)
+    found, seeds = summarise_groups(partial(make_groups, params), lines, setting, seeds=seeds)
     text = ablation_markdown(found, setting=arguments.setting, seeds=seeds)
     write_section(f"{arguments.setting}-ablation", text)
     print(text)
@@ -165,7 +165,7 @@ def _ahead(found: Found, pair: tuple[str, str], bits: int) -> float:
 
 def _describe(found: Found, pair: tuple[str, str], bits: int) -> str:
     first, second = (found[name, bits] for name in pair)
-    tie = " **≈**" if difference(second, first, metric=METRIC).is_tie else ""
+    tie = " **≈**" if can_compare(first, second) and difference(second, first, metric=METRIC).is_tie else ""
     return f"{pair[1]} before {pair[0]} by {-_ahead(found, pair, bits):.3f}{tie}"
 
 

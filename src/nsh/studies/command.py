@@ -8,9 +8,10 @@ from typing import TypeVar
 from nsh.config import Params
 from nsh.errors import TrainingError
 from nsh.reports.summary import Summary
+from nsh.studies.record import Line, read_record, record_of, select
 from nsh.studies.runner import run_trials
 from nsh.studies.setting import SETTINGS, Setting, data_set_of, prepare
-from nsh.studies.trials import Result, Trial, read_results, select
+from nsh.studies.trials import Trial
 from nsh.terminal import say
 
 DEFAULT = "cifar10"  # of the settings
@@ -34,6 +35,7 @@ def open_measuring_parser(description: str | None) -> argparse.ArgumentParser:
     parser = open_parser(description)
     parser.add_argument("--jobs", type=_count, help="trials at once, a thread each (default: compute.threads)")
     parser.add_argument("--seeds", type=_count, help="training seeds, from 0 up")
+    parser.add_argument("--missing", action="store_true", help="measure only what docs/results/<setting>.csv lacks")
     return parser
 
 
@@ -50,34 +52,36 @@ def open_setting(arguments: argparse.Namespace, params: Params) -> Setting:
 
 
 def run(trials: Sequence[Trial], setting: Setting, arguments: argparse.Namespace, params: Params) -> list[str]:
-    """Run the trials that differ, seed by seed, with the `--jobs` of the arguments."""
+    """Run the trials that differ, seed by seed, as `--jobs` and `--missing` of the arguments say."""
+    recorded = read_record(record_of(setting)) if arguments.missing else []
     different = [trial for place, trial in enumerate(trials) if trial not in trials[:place]]
-    in_order = sorted(different, key=lambda trial: trial.seed)
+    wanted = [trial for trial in different if not select(recorded, [trial], setting)]
+    in_order = sorted(wanted, key=lambda trial: trial.seed)
     return run_trials(in_order, setting, jobs=arguments.jobs or params.compute.threads, say=say)
 
 
 def summarise_groups(
-    make_groups: Callable[[int], Groups[Key]], setting: Setting, *, seeds: int
-) -> tuple[dict[Key, Summary[Result]], int]:
+    make_groups: Callable[[int], Groups[Key]], lines: Sequence[Line], setting: Setting, *, seeds: int
+) -> tuple[dict[Key, Summary[Line]], int]:
     """What is measured of a study's groups, and over how many seeds.
 
     Trials with the parameters of params.yaml belong to the table too, so they do not raise the number of seeds.
 
     Args:
         make_groups: the groups, of a number of seeds.
-        setting: where.
+        lines: of the record.
+        setting: where they were measured.
         seeds: as many as were asked for; more are shown where a trial with other parameters is measured for more.
 
     Returns:
         A summary of each group of which something is measured, and the number of seeds.
     """
-    results = read_results(setting)
-    most = max([seeds, *(result.trial.seed + 1 for result in results)])
-    found = {key: select(results, trials) for key, trials in make_groups(most).items()}
-    changed = [trial for trials in make_groups(most).values() for trial in trials if trial.changed]
-    seeds = max([seeds, *(result.trial.seed + 1 for result in select(results, changed))])
-    shown = {key: [result for result in group if result.trial.seed < seeds] for key, group in found.items()}
-    return {key: Summary(group) for key, group in shown.items() if group}, seeds
+    most = max([seeds, *(line.seed + 1 for line in lines)])
+    groups = make_groups(most)
+    changed = [trial for trials in groups.values() for trial in trials if trial.changed]
+    seeds = max([seeds, *(line.seed + 1 for line in select(lines, changed, setting))])
+    found = {key: select(lines, trials[:seeds], setting) for key, trials in groups.items()}
+    return {key: Summary(group) for key, group in found.items() if group}, seeds
 
 
 def make_call(target: str, setting: str, *, seeds: int | None = None) -> str:

@@ -1,30 +1,25 @@
 """docs/results.md, a page of sections that several commands write, and what lies in files beside it. Knows no study."""
 
-import csv
-import io
 import re
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from nsh.reports.summary import Summary
 from nsh.studies.setting import SETTINGS
-from nsh.studies.trials import Result
 from nsh.system.files import write_bytes, write_text
 
 PAGE, RAW = Path("docs/results.md"), Path("docs/results")
 STUDIES = ("estimate", "ablation", "sweep", "figures")
 SECTIONS = tuple(name for setting in SETTINGS for name in (setting, *(f"{setting}-{study}" for study in STUDIES)))
 MISSING = "missing"
-FIGURES = ("mAP_at_1000", "mAP_at_1000_reranked", "P_at_1000", "P_at_H2", "train_seconds")
 CHANGED = "+"
 SOURCES = ("src", "pipeline", "params.yaml")
 _HEAD = """# Results
 
 Every method on one backbone, one split and one evaluator. Each section is written by the command it names
 (`nsh.studies`). Codes are made by an exported encoder, as in [the report of a run](../reports/results.md). The raw
-figures are in `docs/results/`, a table's with the commit at which each trial was measured. What a figure means is said
+figures are in `docs/results/`, each trial with the commit at which it was measured. What a figure means is said
 in [decision 7](decisions/0007-what-a-metric-means.md), what was tried on the way in [experiments](experiments.md).
 """
 
@@ -36,17 +31,6 @@ def write_section(name: str, text: str, *, page: Path = PAGE) -> None:
     write_text(page, "\n".join([_HEAD, *parts]))
 
 
-def write_raw(name: str, rows: Sequence[tuple[Sequence[Any], Result]], *, columns: Sequence[str]) -> None:
-    """Write docs/results/<name>.csv: for each result the `columns` that say what it is, then bits, seed and figures."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, "bits", "seed", *FIGURES])
-    for values, result in rows:
-        figures = [f"{result.metrics[figure]:.6g}" for figure in FIGURES]
-        writer.writerow([*values, result.trial.bits, result.trial.seed, *figures])
-    write_text(RAW / f"{name}.csv", text.getvalue())
-
-
 def write_picture(name: str, png: bytes, *, caption: str) -> str:
     """Write docs/results/<name>.png; the Markdown that shows it on the page."""
     path = RAW / f"{name}.png"
@@ -54,7 +38,7 @@ def write_picture(name: str, png: bytes, *, caption: str) -> str:
     return f"![{caption}]({path.relative_to(PAGE.parent).as_posix()})\n\n*{caption}*"
 
 
-def mean_text(summary: Summary[Result] | None, name: str, *, seeds: int) -> str:
+def mean_text(summary: Summary[Any] | None, name: str, *, seeds: int) -> str:
     """A figure over the seeds with its spread; how many there are where it is not the `seeds` that there should be."""
     if summary is None:
         return MISSING

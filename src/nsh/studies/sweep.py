@@ -1,7 +1,7 @@
 """The paper's figure 5, and what it left out: temperatures, m and short codes -> docs/results.md and docs/results/.
 
 At 32 bits one parameter of nsh is varied at a time, from params.yaml's values; the short codes are those of several
-methods. Whatever is measured is drawn, also by earlier calls; what is not is marked as missing.
+methods. Whatever the record has is drawn; what nobody has measured is marked as missing.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,11 @@ from nsh.studies.command import (
     run,
     summarise_groups,
 )
-from nsh.studies.document import made_with, mean_text, write_picture, write_raw, write_section
+from nsh.studies.document import made_with, mean_text, write_picture, write_section
 from nsh.studies.pictures import Panel, draw_sweep
+from nsh.studies.record import Line, record_results
 from nsh.studies.setting import title_of
-from nsh.studies.trials import Result, Trial, make_trial
+from nsh.studies.trials import Trial, make_trial
 from nsh.system.command import run_command
 
 BITS = 32
@@ -51,7 +52,7 @@ class Point(NamedTuple):
     value: Any
 
 
-Found = Mapping[Point, Summary[Result]]  # without what is not measured
+Found = Mapping[Point, Summary[Line]]  # without what is not measured
 
 
 def main() -> None:
@@ -61,9 +62,8 @@ def main() -> None:
     groups, name = make_groups(params, seeds), f"{arguments.setting}-sweep"
     setting = open_setting(arguments, params)
     failures = run([trial for trials in groups.values() for trial in trials], setting, arguments, params)
-    found, seeds = summarise_groups(partial(make_groups, params), setting, seeds=seeds)
-    rows = [(point, result) for point, summary in found.items() for result in summary.results]
-    write_raw(name, rows, columns=["varied", "method", "value"])
+    lines = record_results(setting, params)
+    found, seeds = summarise_groups(partial(make_groups, params), lines, setting, seeds=seeds)
     picture = write_picture(name, to_png(draw_sweep(make_panels(found, params), label="mAP@1000")), caption=_caption())
     text = sweep_markdown(found, setting=arguments.setting, seeds=seeds, picture=picture)
     write_section(name, text)
@@ -139,7 +139,7 @@ def _methods(varied: str) -> tuple[str, ...]:
     return SHORT_METHODS if varied in SHORT else ("nsh",)
 
 
-def _height(summary: Summary[Result] | None) -> tuple[float, float] | None:
+def _height(summary: Summary[Line] | None) -> tuple[float, float] | None:
     return None if summary is None else (summary.mean(METRIC), summary.deviation(METRIC) or 0.0)
 
 

@@ -1,8 +1,8 @@
 """The table: every method at 16, 32 and 64 bits, several seeds, in one setting -> docs/results.md and docs/results/.
 
 Whatever is measured goes into the record, docs/results/<setting>.csv, and the table shows all of it, also what others
-have measured elsewhere. Trials that are asked for are measured here, unless they were before; with --missing only those
-that the record lacks. Short codes are shown if they are asked for. What nobody has measured is marked as missing.
+have measured elsewhere. Trials that are asked for are measured here, unless they were before. Short codes are shown if
+they are asked for. What nobody has measured is marked as missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,9 @@ from nsh.reports.markdown import markdown_table
 from nsh.reports.summary import Summaries, Summary, can_compare, compare_with_rivals, difference, find_best
 from nsh.studies.ceiling import Ceiling, measure_ceiling
 from nsh.studies.command import make_call, open_measuring_parser, open_setting, raise_failures, run
-from nsh.studies.document import MISSING, RAW, made_with, mean_text, write_section
-from nsh.studies.record import Line, join, read_record, write_record
-from nsh.studies.rows import (
-    ROWS,
-    choose_lines,
-    choose_missing,
-    hide_short,
-    make_controls,
-    make_trials,
-    measured_lines,
-    name_rows,
-)
+from nsh.studies.document import MISSING, made_with, mean_text, write_section
+from nsh.studies.record import Line, record_results
+from nsh.studies.rows import ROWS, choose_lines, make_controls, make_trials
 from nsh.studies.setting import Setting, data_set_of, title_of
 from nsh.system.command import run_command
 from nsh.terminal import show_progress
@@ -59,7 +50,6 @@ def main() -> None:
     parser = open_measuring_parser(__doc__)
     parser.add_argument("--methods", nargs="*", help="measure these only (default: all; nothing: only write the table)")
     parser.add_argument("--bits", nargs="+", type=int, help=f"measure these only (default: {BITS})")
-    parser.add_argument("--missing", action="store_true", help="measure only what docs/results/<setting>.csv lacks")
     arguments, params = parser.parse_args(), read_params()
     seeds = arguments.seeds or SEEDS[data_set_of(arguments.setting)]
     asked = arguments.bits or BITS
@@ -67,15 +57,10 @@ def main() -> None:
     setting = open_setting(arguments, params)
     trials = make_trials(params, methods, bits=asked, seeds=seeds)
     trials += make_controls(params, methods, bits=asked, seeds=seeds)
-    rows, record = name_rows(params), RAW / f"{setting.name}.csv"
-    recorded = choose_lines(read_record(record), rows, setting)
-    wanted = choose_missing(trials, recorded, rows) if arguments.missing else trials
-    failures = run(wanted, setting, arguments, params)
-    lines = join(recorded, measured_lines(setting, rows, asked=asked))
-    lines.sort(key=lambda line: (line.seed, line.bits, ROWS.index(line.row)))
-    write_record(record, lines)
+    failures = run(trials, setting, arguments, params)
+    named = choose_lines(record_results(setting, params), params, setting, asked=asked)
     ceiling = measure_ceiling(setting, progress=show_progress)
-    table = summarise(setting.name, hide_short(lines, asked=asked), asked=asked, seeds=seeds, ceiling=ceiling)
+    table = summarise(setting.name, named, asked=asked, seeds=seeds, ceiling=ceiling)
     text = table_markdown(table, heading=describe(setting))
     write_section(setting.name, text)
     print(text)
@@ -84,7 +69,7 @@ def main() -> None:
 
 def summarise(
     setting: str,
-    lines: Sequence[Line],
+    named: Sequence[tuple[str, Line]],
     *,
     asked: Sequence[int] = (),
     seeds: int = 1,
@@ -94,14 +79,14 @@ def summarise(
 
     Args:
         setting: its name.
-        lines: what is measured; all of it is shown.
+        named: what is measured, each with its row; all of it is shown.
         asked: code lengths that have a column, measured or not, as `BITS` have.
         seeds: that were asked for; each pair should have those, the setting's default and what any other pair has.
         ceiling: figures of the float embedding, from `measure_ceiling`.
     """
     groups: dict[tuple[str, int], list[Line]] = {}
-    for line in lines:
-        groups.setdefault((line.row, line.bits), []).append(line)
+    for row, line in named:
+        groups.setdefault((row, line.bits), []).append(line)
     summaries = {key: Summary(group) for key, group in groups.items()}
     bits = sorted({*BITS, *asked, *(length for _, length in groups)})
     most = max([seeds, SEEDS[data_set_of(setting)], *(summary.seeds for summary in summaries.values())])
