@@ -148,8 +148,6 @@ def _is_said(line: Line, by: Line | None) -> bool:
 def read_record(path: Path) -> list[Line]:
     """The lines of a record, none where there is no file.
 
-    Lines without an identity, of tables made before there were records, are left out.
-
     Raises:
         DataError: the file is damaged.
     """
@@ -159,8 +157,7 @@ def read_record(path: Path) -> list[Line]:
     lines = []
     for number, values in enumerate(table, start=2):
         try:
-            if values.get("identity"):
-                lines.append(_parse(values))
+            lines.append(_parse(values))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise DataError(
                 f"found no trial in line {number} of {path} ({error}): restore the file with `git checkout -- {path}`"
