@@ -80,7 +80,7 @@ def test_the_command_replaces_a_report_and_no_other_file(changed, monkeypatch, t
         (tmp_path / "notes.md").write_bytes(content)
         refused = run_nsh("report", "--against", "there", "--out", tmp_path / "notes.md")
         assert refused.returncode == 2
-        assert "exists and is no report: name another file" in refused.stderr
+        assert "is no report of this command: name another file" in refused.stderr
         assert (tmp_path / "notes.md").read_bytes() == content
 
 

@@ -17,12 +17,12 @@ def report(
     It has the figures with intervals, charts, what changed in parameters and data, and the time of the stages.
     """
     from nsh.config import read_params
-    from nsh.errors import ConfigError
+    from nsh.serving.commands.report_file import try_report
     from nsh.system.files import write_text
-    from nsh.tracking import compare_with_revision, is_report
+    from nsh.tracking import HEADING, compare_with_revision
 
-    if out is not None and out.exists() and not is_report(out):
-        raise ConfigError(f"--out: found {out}, which exists and is no report: name another file")
+    if out is not None:
+        try_report(out, kind="report of this command", beginning=HEADING)
     text = compare_with_revision(PROJECT, read_params(PROJECT / "params.yaml"), revision=against)
     if out is None:
         typer.echo(text, nl=False)

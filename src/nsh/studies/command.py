@@ -8,7 +8,7 @@ from typing import TypeVar
 from nsh.config import Params
 from nsh.errors import TrainingError
 from nsh.reports.summary import Summary
-from nsh.studies.record import Line, read_record, record_of, select
+from nsh.studies.record import Line, key_of, read_record, record_of, select
 from nsh.studies.runner import run_trials
 from nsh.studies.setting import SETTINGS, Setting, data_set_of, prepare
 from nsh.studies.trials import Trial
@@ -53,9 +53,9 @@ def open_setting(arguments: argparse.Namespace, params: Params) -> Setting:
 
 def run(trials: Sequence[Trial], setting: Setting, arguments: argparse.Namespace, params: Params) -> list[str]:
     """Run the trials that differ, seed by seed, as `--jobs` and `--missing` of the arguments say."""
-    recorded = read_record(record_of(setting)) if arguments.missing else []
+    recorded = {line.key for line in read_record(record_of(setting))} if arguments.missing else set()
     different = [trial for place, trial in enumerate(trials) if trial not in trials[:place]]
-    wanted = [trial for trial in different if not select(recorded, [trial], setting)]
+    wanted = [trial for trial in different if key_of(trial, setting) not in recorded]
     in_order = sorted(wanted, key=lambda trial: trial.seed)
     return run_trials(in_order, setting, jobs=arguments.jobs or params.compute.threads, say=say)
 

@@ -44,7 +44,7 @@ class Line:
         metrics: `FIGURES`.
         failures: those of `FAILURES` that its training ended in.
         identity: of all that was asked but bits and seed, see `identify`.
-        commit: at which it was measured.
+        commit: at which it was measured; a + behind it says that some code was not committed.
         average_precision: means over blocks of queries, in the split's order, float64 [BLOCKS]; [0] where the line was
             written before lines had them.
     """
@@ -78,10 +78,15 @@ def identify(trial: Trial, setting: Setting) -> str:
     return sha256_json([trial.method, trial.parameters, split, network])[:12]
 
 
+def key_of(trial: Trial, setting: Setting) -> tuple[str, int, int]:
+    """The key of a trial's line."""
+    return identify(trial, setting), trial.bits, trial.seed
+
+
 def select(lines: Iterable[Line], trials: Sequence[Trial], setting: Setting) -> list[Line]:
     """The lines of these trials, in their order, without those that nobody has measured."""
     there = {line.key: line for line in lines}
-    keys = [(identify(trial, setting), trial.bits, trial.seed) for trial in trials]
+    keys = [key_of(trial, setting) for trial in trials]
     return [there[key] for key in keys if key in there]
 
 

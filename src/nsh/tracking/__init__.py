@@ -8,7 +8,7 @@ from nsh.tracking.champions import Promotion, promote, rollback
 from nsh.tracking.committed import compare_with_commit
 from nsh.tracking.description import describe
 from nsh.tracking.live import Report, training_run
-from nsh.tracking.pull_request import compare_with_revision, is_report
+from nsh.tracking.pull_request import HEADING, compare_with_revision
 from nsh.tracking.recording import Outcome, record, sync
 from nsh.tracking.registration import model_name
 from nsh.tracking.registry import EncoderVersion, download_encoder, list_versions
@@ -16,6 +16,7 @@ from nsh.tracking.times import stage_times
 from nsh.tracking.tuning import Tried, tuning_run
 
 __all__ = [
+    "HEADING",
     "EncoderVersion",
     "Outcome",
     "Promotion",
@@ -25,7 +26,6 @@ __all__ = [
     "compare_with_revision",
     "describe",
     "download_encoder",
-    "is_report",
     "list_versions",
     "model_name",
     "promote",

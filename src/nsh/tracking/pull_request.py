@@ -28,7 +28,7 @@ from nsh.tracking.recorded import headline
 from nsh.tracking.results import shared_protocol
 from nsh.tracking.times import stage_times
 
-HEADING = "# Results beside those of "
+HEADING = "# Results beside those of "  # with which every report begins
 READ = ("metrics", "params.yaml", "dvc.lock")  # of the other revision
 DATA_STAGES = ("download", "split")
 POINTS = 20  # of a curve
@@ -36,11 +36,6 @@ SLOWEST = 5  # stages whose times are shown
 
 Both = tuple[Measured | None, Measured]
 """A pair's results at the other revision and here."""
-
-
-def is_report(path: Path) -> bool:
-    """Whether a file is a report, or empty, so that a new one may replace it."""
-    return path.is_file() and path.read_bytes()[: len(HEADING)] in (b"", HEADING.encode())
 
 
 def compare_with_revision(folder: Path, params: Params, *, revision: str) -> str:
